@@ -35,8 +35,11 @@
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
+#include "server/frontend/jobs/random_id.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
+#include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
@@ -49,14 +52,18 @@
 namespace kinora {
 namespace {
 
-// The owner of leases. One state directory has one frontend, so the name is valid across restarts.
-constexpr char kOwner[] = "embedded";
 constexpr int kHeartbeatsInTime = 5;                        // heartbeats that a worker should send within the timeout
 constexpr absl::Duration kLeaveStreams = absl::Seconds(2);  // for ranks of other hosts to hear that they are to leave
 constexpr absl::Duration kCutStreams = absl::Seconds(1);    // for open watches to receive the end of their stream
 
 absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
   return path.empty() ? absl::StatusOr<TokenSet>(TokenSet()) : TokenSet::Load(path);
+}
+
+Finished LogRecovered(const JobId& id) {
+  return [id](const absl::Status& status) {
+    Log(Severity::kInfo, "job_recovered", {{"job", id}, {"status", status.ToString()}});
+  };
 }
 
 class EmbeddedFrontend : public Frontend {
@@ -115,8 +122,8 @@ class EmbeddedFrontend : public Frontend {
   }
 
   absl::Status OpenStore() {
-    const JobRules rules = {.max_lost_groups = config_.max_lost_groups(),
-                            .default_ttl = absl::Seconds(config_.default_ttl_seconds())};
+    JobRules rules = {.max_lost_groups = config_.max_lost_groups(), .frontend = id_};
+    rules.default_ttl = absl::Seconds(config_.default_ttl_seconds());
     const std::string path = config_.job_store() == "memory" ? ":memory:" : state_.File("jobs.db");
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
@@ -139,6 +146,8 @@ class EmbeddedFrontend : public Frontend {
     store_ = *std::move(opened);
     catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
     input_records_ = std::make_unique<SqliteInputRecords>(store_->file());
+    frontends_ = std::make_unique<SqliteFrontendRecords>(store_->file(), clock_);
+    EndOtherLeases(*frontends_, id_);  // StateDirectory's lock proves that earlier frontends are gone
     events_ = std::make_unique<OwnEvents>(*hub_, *store_);
     queue_->SetStore(*store_);
     return LookForArtifactsWithoutJob(*store_, error || size == 0, *artifacts_, metrics_);
@@ -158,7 +167,7 @@ class EmbeddedFrontend : public Frontend {
   void MakeDispatcher(std::vector<v1::ModelInfo> known) {
     DispatcherOptions options;
     options.known_models = std::move(known);
-    options.owner = kOwner;
+    options.owner = id_;
     options.lease = absl::Seconds(config_.lease_seconds());
     options.artifact_directory = artifacts_->root();
     intake_ = std::make_unique<ArtifactIntake>(*artifacts_, clocks_.steady);
@@ -192,13 +201,17 @@ class EmbeddedFrontend : public Frontend {
     });
     read.WaitForNotification();
     KINORA_RETURN_IF_ERROR(jobs.status());
-    for (const UnfinishedJob& job : *jobs) {
-      dispatcher_->Recover(job, [id = job.video.id()](const absl::Status& status) {
-        Log(Severity::kInfo, "job_recovered", {{"job", id}, {"status", status.ToString()}});
-      });
-      if (!job.detach) housekeeper_->ClientLeft(job.video.id());  // its stream ended with the earlier frontend
-    }
+    for (const UnfinishedJob& job : *jobs) dispatcher_->Recover(job, LogRecovered(job.video.id()));
+    HoldLease();
     return absl::OkStatus();
+  }
+
+  void HoldLease() {
+    FrontendLeaseOptions options{.id = id_, .address = config_.address()};
+    options.lease = absl::Seconds(config_.lease_seconds());
+    options.on_lost_run = [this](const UnfinishedJob& job) { dispatcher_->Recover(job, LogRecovered(job.video.id())); };
+    options.on_lost_client = [this](const JobId& id) { housekeeper_->ClientLeft(id); };
+    lease_ = std::make_unique<FrontendLease>(*frontends_, *store_, clocks_.steady, std::move(options));
   }
 
   GroupControl Control() {
@@ -387,6 +400,8 @@ class EmbeddedFrontend : public Frontend {
     join_port_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();
+    if (lease_ != nullptr) lease_->Stop();
+    if (store_ != nullptr) store_->Flush();  // its last scan uses the dispatcher and the housekeeper
     if (housekeeper_ != nullptr) housekeeper_->Stop();
     if (disk_ != nullptr) disk_->Stop();
     if (inputs_ != nullptr) inputs_->Stop();
@@ -402,6 +417,7 @@ class EmbeddedFrontend : public Frontend {
   const Clocks clocks_;
   Clock& clock_;  // the date
   const StateDirectory state_;
+  const FrontendId id_ = RandomId();
   MetricsPage page_;
   FrontendMetrics metrics_{page_.registry()};
   JobMetrics job_metrics_{metrics_};
@@ -415,11 +431,13 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<SqliteCatalogueStore> catalogue_;  // in the file of store_, as are input_records_
   std::unique_ptr<SqliteInputRecords> input_records_;
+  std::unique_ptr<FrontendRecords> frontends_;
   std::unique_ptr<EventSource> events_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
+  std::unique_ptr<FrontendLease> lease_;
   CallSlots downloads_{"downloads", config_.max_downloads(), config_.max_downloads_per_client(),
                        [this](int open) { metrics_.downloads.Set(open); }};
   CallSlots uploads_{"uploads", config_.max_uploads(), config_.max_uploads_per_client(),

@@ -41,9 +41,7 @@ class InputSupply;
 struct FrontendMetrics;
 
 struct DispatcherOptions {
-  // The owner of leases. Constant across restarts on the same state directory, so that a restarted frontend ignores its
-  // own leases.
-  std::string owner;
+  FrontendId owner;  // of leases
   absl::Duration lease = absl::Seconds(30);
   std::string artifact_directory;  // absolute; sent to workers
   GroupLimits limits;              // heartbeats and watchdog
@@ -80,8 +78,8 @@ class Dispatcher {
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  // Takes over a job from JobStore::Unfinished at the start. If its owner is gone, its run is requeued first (not
-  // counted). `done` runs once the job is queued or ended.
+  // Takes over a job from JobStore::Unfinished at the start, or from JobStore::LostRuns. A run whose lease is over is
+  // requeued first (not counted); a run with a lease is left alone. `done` runs once the job is queued or ended.
   void Recover(const UnfinishedJob& job, Finished done);
 
   // All of the following: any thread, never block; `done` runs on the dispatcher's thread and must not block.

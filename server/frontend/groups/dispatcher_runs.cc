@@ -76,11 +76,8 @@ void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
     QueueAgain(queued);
     return done(absl::OkStatus());
   }
-  if (job.attempt.owner != options_.owner && job.lease_expiry > now()) {  // another frontend may still run it
-    At(job.lease_expiry, [job, done = std::move(done)](Impl& self) mutable { self.Recover(job, std::move(done)); });
-    return;
-  }
-  store_.Requeue(job.attempt, {.why = "the frontend was restarted"},
+  if (job.lease_expiry > now()) return done(absl::OkStatus());  // another frontend may still run it
+  store_.Requeue(job.attempt, {.why = "its frontend is gone", .if_lost = true},
                  OnLoop<absl::StatusOr<v1::Video>>(
                      [queued, done = std::move(done)](Impl& self, absl::StatusOr<v1::Video> video) mutable {
                        if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(queued);

@@ -184,6 +184,9 @@ absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRul
 absl::Status Requeue(const Attempt& attempt, const Release& release, const JobRules& rules, absl::Time now,
                      JobRecord& record, v1::VideoEvent* event) {
   KINORA_RETURN_IF_ERROR(CheckCurrent(attempt, record));
+  if (release.if_lost && record.lease_expiry > now) {
+    return absl::AbortedError(absl::StrCat("attempt ", attempt.number, " of ", attempt.id, " has a lease"));
+  }
   record.lost_groups += release.lost_group ? 1 : 0;
   v1::Video& video = record.video;
   if (record.cancel_requested) {

@@ -21,13 +21,14 @@ namespace kinora {
 struct JobRules {
   int max_lost_groups = 2;                           // number of lost groups that fails a job
   absl::Duration default_ttl = absl::Hours(7 * 24);  // after the job's end, if Output.ttl is absent
+  FrontendId frontend{};                             // that uses this store; holds the clients of jobs it creates
 };
 
 struct JobRecord {
   v1::Video video;
   v1::Scheduling scheduling;
   bool detach = false;
-  std::string owner;  // of the present attempt; empty if there is none
+  FrontendId owner;  // of the present attempt; empty if there is none
   absl::Time lease_expiry = absl::UnixEpoch();
   absl::Time queued_since = absl::UnixEpoch();
   bool cancel_requested = false;

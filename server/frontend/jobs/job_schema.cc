@@ -76,6 +76,16 @@ ALTER TABLE inputs ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 UPDATE inputs SET checksum = record_checksum(sha256, bytes, media_type, expire_micros);
 CREATE TABLE commits (store TEXT NOT NULL, number INTEGER NOT NULL);
 INSERT INTO commits (store, number) VALUES (lower(hex(randomblob(8))), 0);
+)sql",
+    // Frontends, and which of them holds the client of an unfinished job that ends with it. Before, the only frontend
+    // was called "embedded".
+    R"sql(
+CREATE TABLE frontends (
+  id TEXT PRIMARY KEY, address TEXT NOT NULL, lease_micros INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE ties (job TEXT PRIMARY KEY, frontend TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO ties (job, frontend, checksum)
+  SELECT id, 'embedded', record_checksum(id, 'embedded') FROM jobs WHERE state < 4 AND hidden = 0 AND detach = 0;
+CREATE INDEX jobs_leased ON jobs (ordinal) WHERE owner <> '';
 )sql"};
 
 struct Header {

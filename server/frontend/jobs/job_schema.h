@@ -15,7 +15,7 @@
 
 namespace kinora {
 
-inline constexpr int64_t kSchemaVersion = 4;
+inline constexpr int64_t kSchemaVersion = 5;
 
 // Upgrades `database`, the open file `path` or ":memory:", and sets WAL mode. A file of an older version N is first
 // copied durably to "<path>.vN", replacing an earlier copy. All steps then run in one transaction: if anything fails

@@ -23,12 +23,13 @@
 namespace kinora {
 
 using JobId = std::string;
+using FrontendId = std::string;  // of one frontend process, drawn at its start: RandomId
 using EventListener = std::function<void(const v1::VideoEvent&)>;  // must not block; calls are serialised
 
 struct Attempt {  // a claim on a job; fences all writes about it
   JobId id;
   int32_t number = 0;  // increases, also across restarts; part of the artifact key "<id>/<number>"
-  std::string owner;
+  FrontendId owner;
 };
 struct Created {
   v1::Video video;
@@ -54,6 +55,7 @@ struct Release {  // end of an attempt without an outcome
   std::string why;
   bool lost_group = false;  // the group was lost, which counts against max_lost_groups
   v1::Progress progress{};  // as in Outcome
+  bool if_lost = false;     // only if the attempt's lease is over; otherwise Aborted
 };
 struct ListOptions {
   int page_size = 0;
@@ -122,6 +124,8 @@ class JobStore {
   virtual void List(const ListOptions& options, Done<JobPage> done) = 0;  // NotFound, naming after_id: no such job
   virtual void EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) = 0;
   virtual void Unfinished(Done<std::vector<UnfinishedJob>> done) = 0;  // oldest first
+  // Those of Unfinished that run, but not for `owner`, and whose leases are over.
+  virtual void LostRuns(const FrontendId& owner, Done<std::vector<UnfinishedJob>> done) = 0;
   // Returns those `ids` that belong to no job, hidden or not.
   virtual void Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) = 0;
   // Hides jobs whose expire_time has passed and returns all hidden jobs that are not purged.

@@ -51,6 +51,21 @@ absl::StatusOr<JobRecord> ReadRecord(const Statement& row) {
   return record;
 }
 
+// Reads all rows of KINORA_JOB_COLUMNS and KINORA_JOB_IS_SOUND; skips and logs damaged ones.
+absl::StatusOr<std::vector<JobRecord>> ReadRecords(Statement& select) {
+  std::vector<JobRecord> records;
+  while (true) {
+    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
+    if (!row) return records;
+    absl::StatusOr<JobRecord> record = ReadRecord(select);
+    if (record.ok()) {
+      records.push_back(*std::move(record));
+    } else {
+      Log(Severity::kError, "job_damaged", {{"job", select.Bytes(0)}, {"why", std::string(record.status().message())}});
+    }
+  }
+}
+
 int64_t ExpireMicros(const v1::Video& video) {  // a job that has not ended never expires
   return absl::ToUnixMicros(video.has_expire_time() ? FromProto(video.expire_time()) : absl::InfiniteFuture());
 }
@@ -99,7 +114,9 @@ absl::Status JobTables::CheckTables() {
        {kJobs, "SELECT job, sequence, event, checksum FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
         "SELECT id, info, checksum FROM models LIMIT 0", "SELECT ordinal, place, run, checksum FROM speeds LIMIT 0",
         "SELECT sha256, bytes, media_type, expire_micros, checksum FROM inputs LIMIT 0",
-        "SELECT store, number FROM commits LIMIT 0"}) {
+        "SELECT store, number FROM commits LIMIT 0",
+        "SELECT id, address, lease_micros, checksum FROM frontends LIMIT 0",
+        "SELECT job, frontend, checksum FROM ties LIMIT 0"}) {
     if (const auto statement = database_->Prepare(sql); !statement.ok()) {
       return absl::DataLossError(
           absl::StrCat(std::string(statement.status().message()),
@@ -206,17 +223,16 @@ absl::StatusOr<std::vector<JobRecord>> JobTables::Unfinished() {
   KINORA_ASSIGN_OR_RETURN(Statement select,
                           database_->Prepare("SELECT " KINORA_JOB_COLUMNS ", " KINORA_JOB_IS_SOUND
                                              " FROM jobs WHERE state < 4 AND hidden = 0 ORDER BY ordinal"));
-  std::vector<JobRecord> records;
-  while (true) {
-    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
-    if (!row) return records;
-    absl::StatusOr<JobRecord> record = ReadRecord(select);
-    if (record.ok()) {
-      records.push_back(*std::move(record));
-    } else {
-      Log(Severity::kError, "job_damaged", {{"job", select.Bytes(0)}, {"why", std::string(record.status().message())}});
-    }
-  }
+  return ReadRecords(select);
+}
+
+absl::StatusOr<std::vector<JobRecord>> JobTables::LeasedToOthers(const FrontendId& owner) {
+  KINORA_ASSIGN_OR_RETURN(
+      Statement select,
+      database_->Prepare("SELECT " KINORA_JOB_COLUMNS ", " KINORA_JOB_IS_SOUND
+                         " FROM jobs WHERE owner <> '' AND owner <> ? AND hidden = 0 AND " KINORA_JOB_IS_SOUND
+                         " ORDER BY ordinal"));
+  return ReadRecords(select.Bind(owner));
 }
 
 absl::Status JobTables::LogDamaged() {

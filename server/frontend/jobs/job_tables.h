@@ -40,6 +40,7 @@ class JobTables {
   absl::StatusOr<JobPage> List(const ListOptions& options);
   // Skips and logs damaged records, so that they do not block other jobs.
   absl::StatusOr<std::vector<JobRecord>> Unfinished();
+  absl::StatusOr<std::vector<JobRecord>> LeasedToOthers(const FrontendId& owner);  // skips damaged records
 
   // Reads all jobs and models and logs the damaged ones. Such a job can only be hidden.
   absl::Status LogDamaged();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
+#include "server/frontend/jobs/frontend_tables.h"
 #include "server/frontend/jobs/random_id.h"
 
 namespace kinora {
@@ -30,7 +31,13 @@ absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& even
     KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
     events.push_back(std::move(event));
   }
-  if (record.delete_requested && IsTerminal(record.video.state())) KINORA_RETURN_IF_ERROR(tables.Hide(id));
+  if (!IsTerminal(record.video.state())) return record;
+  if (!record.detach) {
+    KINORA_RETURN_IF_ERROR(FrontendTables(tables.database()).Untie(id));
+  }
+  if (record.delete_requested) {
+    KINORA_RETURN_IF_ERROR(tables.Hide(id));
+  }
   return record;
 }
 
@@ -63,6 +70,9 @@ void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Gen
         v1::VideoEvent event;
         JobRecord record = NewJob(RandomId(), request, effective, estimated_seconds, clock_.Now(), &event);
         KINORA_RETURN_IF_ERROR(tables.Insert(record, fingerprint));
+        if (!record.detach) {
+          KINORA_RETURN_IF_ERROR(FrontendTables(tables.database()).Tie(record.video.id(), rules_.frontend));
+        }
         KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
         events.push_back(std::move(event));
         return Created{.video = std::move(record.video)};
@@ -220,7 +230,12 @@ void SqliteJobStore::CancelAndDelete(const JobId& id, Done<bool> done) {
 
 void SqliteJobStore::Purge(const JobId& id, Finished done) {
   file_->Write(
-      Room::kFrees, [this, id](JobTables& tables, Events&) { return tables.Purge(id, clock_.Now()); }, std::move(done));
+      Room::kFrees,
+      [this, id](JobTables& tables, Events&) -> absl::Status {
+        KINORA_RETURN_IF_ERROR(tables.Purge(id, clock_.Now()));
+        return FrontendTables(tables.database()).UntieUnlessKnown(id);  // the job was damaged when it was hidden
+      },
+      std::move(done));
 }
 
 void SqliteJobStore::SweepExpired(absl::Time now, Done<std::vector<JobId>> done) {
@@ -263,19 +278,38 @@ void SqliteJobStore::EventsAfter(const JobId& id, int64_t sequence, Done<JobHist
       std::move(done));
 }
 
+namespace {
+
+UnfinishedJob ToUnfinished(JobRecord record) {
+  UnfinishedJob job{.video = std::move(record.video),
+                    .scheduling = std::move(record.scheduling),
+                    .attempt = {},
+                    .lease_expiry = record.lease_expiry,
+                    .detach = record.detach};
+  job.attempt = {job.video.id(), record.owner.empty() ? 0 : job.video.attempt(), record.owner};
+  return job;
+}
+
+}  // namespace
+
 void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
   file_->Read<std::vector<UnfinishedJob>>(
       [](JobTables& tables) -> absl::StatusOr<std::vector<UnfinishedJob>> {
         KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, tables.Unfinished());
         std::vector<UnfinishedJob> jobs;
+        for (JobRecord& record : records) jobs.push_back(ToUnfinished(std::move(record)));
+        return jobs;
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::LostRuns(const FrontendId& owner, Done<std::vector<UnfinishedJob>> done) {
+  file_->Read<std::vector<UnfinishedJob>>(
+      [this, owner](JobTables& tables) -> absl::StatusOr<std::vector<UnfinishedJob>> {
+        KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, tables.LeasedToOthers(owner));
+        std::vector<UnfinishedJob> jobs;
         for (JobRecord& record : records) {
-          jobs.push_back({.video = std::move(record.video),
-                          .scheduling = record.scheduling,
-                          .attempt = {},
-                          .lease_expiry = record.lease_expiry,
-                          .detach = record.detach});
-          jobs.back().attempt = {jobs.back().video.id(), record.owner.empty() ? 0 : jobs.back().video.attempt(),
-                                 record.owner};
+          if (record.lease_expiry <= clock_.Now()) jobs.push_back(ToUnfinished(std::move(record)));
         }
         return jobs;
       },

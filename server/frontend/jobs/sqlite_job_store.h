@@ -40,6 +40,7 @@ class SqliteJobStore : public JobStore {
   void List(const ListOptions& options, Done<JobPage> done) override;
   void EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) override;
   void Unfinished(Done<std::vector<UnfinishedJob>> done) override;
+  void LostRuns(const FrontendId& owner, Done<std::vector<UnfinishedJob>> done) override;
   void Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) override;
   void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) override;
   void Flush() override { file_->Flush(); }

@@ -5,11 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
+#include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/recording_link.h"
@@ -36,7 +39,8 @@ class DispatcherTest : public testing::Test {
     dispatcher_.reset();
     queue_.SetStore(*store_);
     catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
-    DispatcherOptions options{.owner = "me", .artifact_directory = "/artifacts"};
+    owner_ = absl::StrCat("me ", ++starts_);  // drawn at each start
+    DispatcherOptions options{.owner = owner_, .artifact_directory = "/artifacts"};
     options.identity = {.commit = "c0ffee", .protocol = "words"};
     options.intake = intake_;
     options.inputs = inputs_;
@@ -125,6 +129,8 @@ class DispatcherTest : public testing::Test {
     }
   }
   void RecoverAll() {
+    SqliteFrontendRecords frontends(store_->file(), clock_);
+    EndOtherLeases(frontends, owner_);
     const auto jobs = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { store_->Unfinished(std::move(done)); });
     for (const UnfinishedJob& job : *jobs)
       EXPECT_THAT(WaitForStatus([&](Finished done) { dispatcher_->Recover(job, std::move(done)); }), IsOk());
@@ -143,6 +149,8 @@ class DispatcherTest : public testing::Test {
   std::vector<v1::VideoEvent> events_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<SqliteCatalogueStore> catalogue_;
+  FrontendId owner_;
+  int starts_ = 0;
   ArtifactIntake* intake_ = nullptr;
   InputSupply* inputs_ = nullptr;
   std::vector<v1::ModelInfo> known_models_;  // used by StartDispatcher

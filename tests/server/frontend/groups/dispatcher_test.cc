@@ -311,22 +311,6 @@ TEST_F(DispatcherTest, ARestartedFrontendRunsWhatItsPredecessorLeftRunningUncoun
   EXPECT_EQ(AwaitState(id, v1::Video::COMPLETED).attempt(), 4);
 }
 
-TEST_F(DispatcherTest, AnotherFrontendsRunIsTakenOnlyOnceItsLeaseIsOver) {
-  const JobId id = Submit();
-  queue_.Remove(id);
-  ASSERT_THAT(WaitFor<Claimed>([&](auto done) { store_->Claim(id, "another", absl::Seconds(30), std::move(done)); }),
-              IsOk());
-  const auto link = JoinGroup("a");
-  absl::Notification recovered;
-  const auto jobs = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { store_->Unfinished(std::move(done)); });
-  dispatcher_->Recover((*jobs)[0], [&](const absl::Status&) { recovered.Notify(); });
-  Pass(absl::Seconds(29), {link});
-  EXPECT_FALSE(recovered.HasBeenNotified());
-  Pass(absl::Seconds(2), {link});
-  recovered.WaitForNotification();
-  EXPECT_EQ(AwaitRun(*link).attempt(), 2);
-}
-
 TEST_F(DispatcherTest, EstimatesAreAnsweredByAGroupEvenWhileItRuns) {
   const auto link = JoinGroup("a");
   Submit();

@@ -14,6 +14,7 @@
 #include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/job_schema.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
+#include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "tests/server/frontend/jobs/sample_jobs.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/status_matchers.h"
@@ -120,6 +121,15 @@ void ExpectInputs(SqliteJobStore& store, size_t count) {
   EXPECT_EQ(inputs[0].expiry, kSampleStart + absl::Hours(24));
 }
 
+// The frontend that held the client of the tied job is gone.
+void ExpectTies(SqliteJobStore& store, Clock& clock) {
+  SqliteFrontendRecords frontends(store.file(), clock);
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto lost, WaitFor<std::vector<JobId>>([&](auto done) {
+                                frontends.TakeLostClients("of the test", std::move(done));
+                              }));
+  EXPECT_THAT(lost, testing::ElementsAre(UnfinishedByRequest(store).at("queued, tied").video.id()));
+}
+
 void ExpectUnfinishedAreAsTheyWere(JobStore& store) {
   const auto jobs = UnfinishedByRequest(store);
   EXPECT_THAT(jobs, SizeIs(6));
@@ -182,6 +192,7 @@ class JobStoreVersions : public testing::TestWithParam<int64_t> {
     ExpectUnfinishedAreAsTheyWere(*store);
     ExpectSpeeds(*store, version_ < 2 ? 0 : 2);
     ExpectInputs(*store, version_ < 3 ? 0 : 1);
+    ExpectTies(*store, clock_);
     ExpectEverythingGoesOn(*store, clock_);
   }
 
@@ -292,9 +303,9 @@ TEST_P(OlderJobStore, AProcessKilledBetweenCopyAndCommitLeavesTheOldStore) {
 }
 
 TEST_P(OlderJobStore, AStepThatFailsLeavesTheOldStore) {
-  ASSERT_THAT(Sql(path_, "CREATE TABLE commits (x)"), IsOk());
+  ASSERT_THAT(Sql(path_, "CREATE TABLE frontends (x)"), IsOk());
   const std::string before = ReadFile(path_);
-  EXPECT_THAT(Open(path_, clock_), StatusIs(absl::StatusCode::kInternal, HasSubstr("commits already exists")));
+  EXPECT_THAT(Open(path_, clock_), StatusIs(absl::StatusCode::kInternal, HasSubstr("frontends already exists")));
   EXPECT_EQ(ReadFile(path_), before);
   EXPECT_EQ(VersionOf(path_), version_);
 }
@@ -327,7 +338,7 @@ TEST_P(OlderJobStore, AFullDiskLosesNothingAndSaysWhatIsNeeded) {
   const std::string bytes = ReadFile(path_);
   int untouched = 0, done = 0;
   // From no free space to enough, including disks that fill up during the copy or during the migration.
-  for (int64_t room = 0; room <= 192 << 10; room += 16 << 10) {
+  for (int64_t room = 0; room <= 256 << 10; room += 16 << 10) {
     SCOPED_TRACE(room);
     TemporaryDirectory disk, after;
     const auto result = OnSmallDisk(disk.path(), static_cast<int64_t>(bytes.size()) + room,

@@ -17,6 +17,7 @@
 #include "engine/base/check.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
+#include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/server/frontend/jobs/store_operations.h"
 #include "tests/testing/temporary_directory.h"
@@ -34,6 +35,7 @@ class SqliteStores : public OpenStores {
   JobStore& jobs() override { return *jobs_; }
   CatalogueStore& catalogue() override { return *catalogue_; }
   InputRecords& inputs() override { return *inputs_; }
+  FrontendRecords& frontends() override { return *frontends_; }
   const std::vector<v1::VideoEvent>& heard() override { return heard_; }
   void Reopen() override {
     if (!in_file_) return;
@@ -49,6 +51,7 @@ class SqliteStores : public OpenStores {
     jobs_ = *std::move(opened);
     catalogue_ = std::make_unique<SqliteCatalogueStore>(jobs_->file());
     inputs_ = std::make_unique<SqliteInputRecords>(jobs_->file());
+    frontends_ = std::make_unique<SqliteFrontendRecords>(jobs_->file(), clock_);
   }
 
   const bool in_file_;
@@ -58,6 +61,7 @@ class SqliteStores : public OpenStores {
   std::unique_ptr<SqliteJobStore> jobs_;
   std::unique_ptr<SqliteCatalogueStore> catalogue_;
   std::unique_ptr<SqliteInputRecords> inputs_;
+  std::unique_ptr<SqliteFrontendRecords> frontends_;
 };
 
 using Selection = std::vector<int>;  // numbers of operations, ascending

@@ -134,6 +134,7 @@ absl::StatusOr<Created> StoreModel::Create(const v1::CreateVideoRequest& request
   job.content = ContentOf(request);
   job.scheduling = request.scheduling();
   job.detach = request.detach();
+  job.client_at = rules_.frontend;
   job.queued_since = clock_.Now();
   job.video.set_id(new_id);
   job.video.set_state(v1::Video::QUEUED);
@@ -209,6 +210,7 @@ absl::Status StoreModel::Finish(const Attempt& attempt, const Outcome& outcome) 
 
 absl::StatusOr<v1::Video> StoreModel::Requeue(const Attempt& attempt, const Release& release) {
   KINORA_ASSIGN_OR_RETURN(Job * job, Current(attempt));
+  if (release.if_lost && clock_.Now() < job->lease_expiry) return absl::AbortedError("it has a lease");
   if (release.lost_group) ++job->lost_groups;
   if (job->cancel_requested) {
     NoteReached(release.progress, job->video);
@@ -315,6 +317,33 @@ std::vector<UnfinishedJob> StoreModel::Unfinished() const {
     if (!job.owner.empty()) unfinished.back().attempt = NewestAttempt(job.video.id());
   }
   return unfinished;
+}
+
+std::vector<UnfinishedJob> StoreModel::LostRuns(const FrontendId& owner) const {
+  std::vector<UnfinishedJob> lost = Unfinished();
+  std::erase_if(lost, [&](const UnfinishedJob& job) {
+    return job.attempt.number == 0 || job.attempt.owner == owner || clock_.Now() < job.lease_expiry;
+  });
+  return lost;
+}
+
+void StoreModel::EndOtherLeases(const FrontendId& id) {
+  std::erase_if(frontends_, [&](const auto& frontend) { return frontend.first != id; });
+  for (Job& job : jobs_) {
+    if (!job.owner.empty() && job.owner != id) job.lease_expiry = clock_.Now();
+  }
+}
+
+std::vector<JobId> StoreModel::TakeLostClients(const FrontendId& id) {
+  std::vector<JobId> taken;
+  for (Job& job : jobs_) {
+    if (job.detach || job.seen != Seen::kShown || HasEnded(job.video)) continue;
+    const auto holder = frontends_.find(job.client_at);
+    if (holder != frontends_.end() && clock_.Now() < holder->second) continue;
+    job.client_at = id;
+    taken.push_back(job.video.id());
+  }
+  return taken;
 }
 
 std::vector<JobId> StoreModel::Unknown(const std::vector<JobId>& ids) const {

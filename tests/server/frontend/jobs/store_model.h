@@ -1,6 +1,6 @@
 // What the stores must answer, as a small program in memory: the executable model that random_operations_test.cc
-// compares every store with. It is written from the contracts of JobStore, CatalogueStore and InputRecords, and shares
-// no code with an implementation. One call at a time; the answer is the return value.
+// compares every store with. It is written from the contracts of JobStore, CatalogueStore, InputRecords and
+// FrontendRecords, and shares no code with an implementation. One call at a time; the answer is the return value.
 #ifndef KINORA_TESTS_SERVER_FRONTEND_JOBS_STORE_MODEL_H_
 #define KINORA_TESTS_SERVER_FRONTEND_JOBS_STORE_MODEL_H_
 
@@ -40,6 +40,10 @@ class StoreModel {
   absl::StatusOr<std::vector<v1::Video>> List(const ListOptions& options) const;
   absl::StatusOr<JobHistory> EventsAfter(const JobId& id, int64_t sequence) const;
   std::vector<UnfinishedJob> Unfinished() const;
+  std::vector<UnfinishedJob> LostRuns(const FrontendId& owner) const;
+  void PutFrontend(const FrontendId& id, absl::Duration lease) { frontends_[id] = clock_.Now() + lease; }
+  void EndOtherLeases(const FrontendId& id);
+  std::vector<JobId> TakeLostClients(const FrontendId& id);
   std::vector<JobId> Unknown(const std::vector<JobId>& ids) const;
   std::vector<JobId> SweepExpired(absl::Time now);
 
@@ -59,7 +63,8 @@ class StoreModel {
     v1::CreateVideoRequest content;  // the request without request_id and detach
     v1::Scheduling scheduling;
     bool detach = false;
-    std::string owner;  // of the current attempt; empty: there is none
+    FrontendId client_at;  // unless `detach`
+    std::string owner;     // of the current attempt; empty: there is none
     absl::Time lease_expiry, queued_since;
     bool cancel_requested = false, delete_at_end = false;
     int lost_groups = 0;
@@ -81,8 +86,9 @@ class StoreModel {
 
   const JobRules rules_;
   const FakeClock& clock_;
-  std::vector<Job> jobs_;                // in order of creation; those that were purged are gone
-  std::map<JobId, absl::Time> expired_;  // jobs that expired and were purged, and when
+  std::vector<Job> jobs_;                       // in order of creation; those that were purged are gone
+  std::map<JobId, absl::Time> expired_;         // jobs that expired and were purged, and when
+  std::map<FrontendId, absl::Time> frontends_;  // and when their leases end
   std::vector<v1::VideoEvent> heard_;
 };
 

@@ -15,12 +15,13 @@
 namespace kinora {
 namespace {
 
-constexpr const char* kNames[] = {"Create",      "FindCreated", "Claim",      "Renew",    "Append",          "Finish",
-                                  "Requeue",     "Cancel",      "FailQueued", "Delete",   "CancelAndDelete", "Purge",
-                                  "Sweep",       "List",        "Events",     "PutModel", "AddSpeed",        "PutInput",
-                                  "RemoveInput", "Advance",     "Reopen"};
+constexpr const char* kNames[] = {"Create",          "FindCreated",     "Claim",    "Renew",       "Append",
+                                  "Finish",          "Requeue",         "Cancel",   "FailQueued",  "Delete",
+                                  "CancelAndDelete", "Purge",           "Sweep",    "List",        "Events",
+                                  "PutModel",        "AddSpeed",        "PutInput", "RemoveInput", "PutFrontend",
+                                  "EndOtherLeases",  "TakeLostClients", "Advance",  "Reopen"};
 static_assert(std::size(kNames) == StoreOperation::kKinds);
-constexpr int kWeights[] = {16, 3, 16, 6, 14, 12, 10, 6, 3, 3, 4, 4, 3, 8, 3, 2, 2, 2, 1, 8, 2};
+constexpr int kWeights[] = {16, 3, 16, 6, 14, 12, 10, 6, 3, 3, 4, 4, 3, 8, 3, 2, 2, 2, 1, 3, 1, 2, 8, 2};
 static_assert(std::size(kWeights) == StoreOperation::kKinds);
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -221,6 +222,7 @@ std::string StoreComparison::Finish(const Attempt& attempt, StoreOperation opera
 
 std::string StoreComparison::Requeue(const Attempt& attempt, StoreOperation operation) {
   Release release{.why = "signal 9", .lost_group = operation.Pick(2) == 0};
+  release.if_lost = operation.Pick(3) == 0;
   release.progress = DrawProgress(operation);
   return Difference(
       Text(WaitFor<v1::Video>([&](auto done) { stores_.jobs().Requeue(attempt, release, std::move(done)); })),
@@ -238,6 +240,10 @@ std::string StoreComparison::ApplyToOthers(StoreOperation operation) {
     case StoreOperation::kPutInput:
     case StoreOperation::kRemoveInput:
       return PutOrRemoveInput(operation) + CompareInputs();
+    case StoreOperation::kPutFrontend:
+    case StoreOperation::kEndOtherLeases:
+    case StoreOperation::kTakeLostClients:
+      return ApplyToFrontends(operation);
     case StoreOperation::kAdvance:
       clock_.Advance(kPassed[std::max(0, operation.Pick(9) - 4)]);
       return "";
@@ -279,6 +285,24 @@ std::string StoreComparison::PutOrRemoveInput(StoreOperation operation) {
   input.expiry = clock_.Now() + absl::Hours(operation.Pick(48));
   model_.inputs[sha256] = input;
   return MustBeOk(WaitForStatus([&](auto done) { stores_.inputs().PutInput(input, std::move(done)); }));
+}
+
+std::string StoreComparison::ApplyToFrontends(StoreOperation operation) {
+  FrontendRecords& frontends = stores_.frontends();
+  const FrontendId id(1, static_cast<char>('a' + operation.slot % 3));
+  const absl::Duration lease = kLease * (1 + operation.Pick(3));
+  switch (operation.kind) {
+    case StoreOperation::kPutFrontend:
+      model_.PutFrontend(id, lease);
+      return MustBeOk(WaitForStatus([&](auto done) { frontends.PutFrontend(id, "here", lease, std::move(done)); }));
+    case StoreOperation::kEndOtherLeases:
+      model_.EndOtherLeases(id);
+      return MustBeOk(WaitForStatus([&](auto done) { frontends.EndOtherLeases(id, std::move(done)); }));
+    default:
+      return Difference(
+          TextOfSet(WaitFor<std::vector<JobId>>([&](auto done) { frontends.TakeLostClients(id, std::move(done)); })),
+          TextOfSet(model_.TakeLostClients(id)));
+  }
 }
 
 std::string StoreComparison::Create(StoreOperation operation) {
@@ -323,6 +347,10 @@ std::string StoreComparison::CompareJobs() {
       WaitFor<std::vector<UnfinishedJob>>([&](auto done) { stores_.jobs().Unfinished(std::move(done)); });
   difference = Difference(unfinished, absl::StatusOr<std::vector<UnfinishedJob>>(model_.Unfinished()));
   if (!difference.empty()) return "in Unfinished: " + difference;
+  const auto lost =
+      WaitFor<std::vector<UnfinishedJob>>([&](auto done) { stores_.jobs().LostRuns("b", std::move(done)); });
+  difference = Difference(lost, absl::StatusOr<std::vector<UnfinishedJob>>(model_.LostRuns("b")));
+  if (!difference.empty()) return "in LostRuns: " + difference;
   const std::vector<v1::VideoEvent>&heard = stores_.heard(), &expected = model_.heard();
   for (; heard_ < std::min(heard.size(), expected.size()); ++heard_) {
     if (Bytes(heard[heard_]) == Bytes(expected[heard_])) continue;

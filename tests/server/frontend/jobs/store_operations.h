@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/frontend/jobs/frontend_records.h"
 #include "tests/server/frontend/jobs/store_model.h"
 #include "tests/testing/fake_clock.h"
 
@@ -16,12 +17,13 @@ namespace kinora {
 // Stores of one kind, opened together. Jobs obey kRules; every stored event is heard.
 class OpenStores {
  public:
-  static constexpr JobRules kRules = {.max_lost_groups = 2, .default_ttl = absl::Hours(1)};
+  static inline const JobRules kRules = {.max_lost_groups = 2, .default_ttl = absl::Hours(1), .frontend = "a"};
 
   virtual ~OpenStores() = default;
   virtual JobStore& jobs() = 0;
   virtual CatalogueStore& catalogue() = 0;
   virtual InputRecords& inputs() = 0;
+  virtual FrontendRecords& frontends() = 0;
   virtual void Reopen() = 0;  // does nothing if the stores do not outlive their process
   virtual const std::vector<v1::VideoEvent>& heard() = 0;
 };
@@ -47,6 +49,9 @@ struct StoreOperation {
     kAddSpeed,
     kPutInput,
     kRemoveInput,
+    kPutFrontend,
+    kEndOtherLeases,
+    kTakeLostClients,
     kAdvance,
     kReopen,
     kKinds
@@ -91,6 +96,7 @@ class StoreComparison {
   std::string PutModel(StoreOperation operation);
   std::string AddSpeeds(StoreOperation operation);
   std::string PutOrRemoveInput(StoreOperation operation);
+  std::string ApplyToFrontends(StoreOperation operation);
   std::string List(StoreOperation operation);
   std::string CompareList(const ListOptions& options);
   std::string CompareJobs();
