@@ -102,6 +102,7 @@ absl::StatusOr<ReservedMemory> PlanMemory(const DryModel& model, const MemoryLim
   }
   KINORA_ASSIGN_OR_RETURN(const bool everything, HoldsEverything(model, room));
   if (!everything) reserved.arena_bytes = room;
+  reserved.left_bytes = room - reserved.arena_bytes;
   return reserved;
 }
 

@@ -178,6 +178,10 @@ absl::StatusOr<std::shared_ptr<const Lora>> Pipeline::OpenLora(std::shared_ptr<c
                                                                LoraOptions options) const {
   return Lora::Open(std::move(file), *parts_->checkpoint, std::move(options));
 }
+CleanMemory Pipeline::clean_weights() const {
+  const auto* const keeps = dynamic_cast<const KeepsCleanWeights*>(parts_->backend.get());
+  return keeps != nullptr ? keeps->clean_weights() : CleanMemory{};
+}
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 const std::vector<StageUse>& Pipeline::last_run() const { return parts_->last_run; }
 int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
@@ -197,6 +201,14 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
                           OpenBackend(options.device, {.threads = options.threads, .cuda = options.cuda}));
   return LoadOn(std::move(backend), options, mesh, on_phase);
 }
+
+namespace {
+
+void KeepCleanWeights(Backend& backend, const CleanMemory& most) {
+  if (auto* const keeps = dynamic_cast<KeepsCleanWeights*>(&backend)) keeps->KeepCleanWeights(most);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backend> backend,
                                                            const PipelineOptions& options, const Mesh& mesh,
@@ -225,6 +237,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(model.checkpoint, mesh, *backend, options.precision));
   KINORA_ASSIGN_OR_RETURN(Modules modules, Modules::Load(loader, model.config, std::move(parts_options), on_phase));
   KINORA_RETURN_IF_ERROR(loader.Finish());
+  KeepCleanWeights(*backend, options.clean_weights);
   std::unique_ptr<Parts> parts(new Parts{.options = options,
                                          .mesh = mesh,
                                          .config = std::move(model.config),
@@ -293,6 +306,7 @@ absl::StatusOr<RunPlan> Pipeline::PlanMemory(const MemoryLimit& memory, const Me
   KINORA_ASSIGN_OR_RETURN(const ReservedMemory reserved, kinora::PlanMemory(dry, memory));
   options.arena_bytes = reserved.arena_bytes;
   options.host_arena_bytes = reserved.host_arena_bytes;
+  options.clean_weights.device_bytes = reserved.left_bytes;
   return plan;
 }
 

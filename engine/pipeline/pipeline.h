@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "engine/config/model_config.h"
 #include "engine/ops/backend.h"
+#include "engine/ops/clean_weights.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/latent_preview.h"
@@ -49,6 +50,9 @@ struct PipelineOptions {
   // Pinned host memory for copies of activations. Unused if device memory is host memory.
   int64_t host_arena_bytes = 0;
   int64_t text_cache_bytes = 256 << 20;
+  // For copies of weights without LoRAs, made by the first change of each weight. A weight that has none is read from
+  // its file at each change. Unused if device memory is host memory.
+  CleanMemory clean_weights{};
   // kEvicted: the text encoder's weights stay in pinned host memory and are copied to the device when a prompt is
   // encoded, into memory that later stages reuse. Unimplemented if BackendTraits::evicts_weights is false.
   Residence text_encoder = Residence::kResident;
@@ -94,9 +98,10 @@ class Pipeline {
   // options.text_encoder, and the arena sizes to those of the plan. The caller must check RunPlan::FitsDevice.
   static absl::StatusOr<RunPlan> PlanWithin(const MemoryLimit& memory, const Mesh& mesh,
                                             const GenerationRequest& request, PipelineOptions& options);
-  // Like PlanWithin, for a worker that serves many requests: the default request decides about the text encoder, and
-  // the arenas are sized for the largest clips (memory_plan.h). Returns the default request's plan. Fails with
-  // ResourceExhausted if the device cannot hold the model and its smallest clip.
+  // Like PlanWithin, for a worker that serves many requests: the default request decides about the text encoder, the
+  // arenas are sized for the largest clips (memory_plan.h), and what they leave of the device is for clean_weights.
+  // Returns the default request's plan. Fails with ResourceExhausted if the device cannot hold the model and its
+  // smallest clip.
   static absl::StatusOr<RunPlan> PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options);
   ~Pipeline();
 
@@ -117,6 +122,7 @@ class Pipeline {
   absl::StatusOr<int32_t> MostFrames(const GenerationRequest& request) const;
   absl::StatusOr<std::optional<ClipShape>> NearestThatFits(const GenerationRequest& request) const;
 
+  CleanMemory clean_weights() const;  // in use
   // Peak of activation memory in the last Generate.
   int64_t peak_arena_bytes() const;
   // Times of the stages of the last Generate on this rank, up to and including a stage that failed.

@@ -23,6 +23,7 @@ class FactorCache {
   };
 
   explicit FactorCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
+  int64_t max_bytes() const { return max_bytes_; }
 
   // Returns a copy of `file` in memory, or `file` itself if it exceeds max_bytes or memory is short. Other errors as
   // SafetensorsFile::Loaded. Also calls on_piece at intervals while another caller loads. counted: whether Counts

@@ -149,7 +149,9 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
           CounterFamily(registry, "kinora_lora_cache_hits_total", "LoRAs found in memory during swaps").Add({})),
       lora_cache_misses_total(
           CounterFamily(registry, "kinora_lora_cache_misses_total", "LoRAs read from files during swaps").Add({})),
-      lora_cache_bytes(GaugeFamily(registry, "kinora_lora_cache_bytes", "Memory used by cached LoRAs").Add({})) {
+      lora_cache_bytes(GaugeFamily(registry, "kinora_lora_cache_bytes", "Memory used by cached LoRAs").Add({})),
+      clean_weight_bytes(
+          GaugeFamily(registry, "kinora_clean_weight_bytes", "Memory used by copies of weights without LoRAs")) {
   for (const auto& [stage, name] : kStages) {
     const std::map<std::string, std::string> labels = {{"stage", std::string(name)}};
     stage_duration_seconds.Add(labels, StageBuckets());

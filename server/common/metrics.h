@@ -89,6 +89,7 @@ struct WorkerMetrics {
   prometheus::Counter& lora_cache_hits_total;
   prometheus::Counter& lora_cache_misses_total;
   prometheus::Gauge& lora_cache_bytes;
+  prometheus::Family<prometheus::Gauge>& clean_weight_bytes;  // memory: "device", "host"
 };
 
 }  // namespace kinora

@@ -171,6 +171,9 @@ void LoraWatch::CountSwaps(absl::Span<const StageUse> stages) {
   metrics_.lora_cache_misses_total.Increment(static_cast<double>(now.misses - counted_.misses));
   metrics_.lora_cache_bytes.Set(static_cast<double>(now.bytes));
   counted_ = now;
+  const CleanMemory clean = pipeline_.clean_weights();
+  metrics_.clean_weight_bytes.Add({{"memory", "device"}}).Set(static_cast<double>(clean.device_bytes));
+  metrics_.clean_weight_bytes.Add({{"memory", "host"}}).Set(static_cast<double>(clean.host_bytes));
 }
 
 void LoraWatch::Describe(v1::ModelInfo& model) const {

@@ -16,10 +16,14 @@ struct WorkerMemory {
   int64_t input_bytes = 0;       // of host memory, for the decoded inputs of one request
 };
 
-// Plans the memory of every rank of the group, and sets the arenas and text_encoder of `options` accordingly. All ranks
-// plan with the least memory of any of them, so a request that fits one rank fits all. memory_share: the fraction of
-// the machine's memory that the group may use. Fails with ResourceExhausted if the device cannot hold the model and its
-// smallest clip.
+// Returns the pinned memory of each rank for copies of weights without LoRAs: half of what the rank's share of `host`
+// bytes leaves beside the `taken` bytes that it is planned for. The other half is for the files' pages.
+int64_t CleanHostBytes(int64_t host, int ranks, int64_t taken);
+
+// Plans the memory of every rank of the group, and sets the arenas, text_encoder and clean_weights of `options`. All
+// ranks plan with the least memory of any of them, so a request that fits one rank fits all. memory_share: the fraction
+// of the machine's memory that the group may use. Fails with ResourceExhausted if the device cannot hold the model and
+// its smallest clip.
 absl::StatusOr<WorkerMemory> PlanWorkerMemory(const ModelRanks& ranks, double memory_share, PipelineOptions& options);
 
 }  // namespace kinora

@@ -5,11 +5,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 
 #include "engine/base/status_macros.h"
+#include "engine/ops/clean_weights.h"
 #include "engine/ops/cuda/cuda_weight.h"
+#include "engine/ops/cuda_traits.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/weights/weight_loader.h"
 #include "tests/simt/control.h"
@@ -64,6 +68,17 @@ class CudaLoras : public testing::Test {
     const std::string prefix = "model.diffusion_model.";
     Write("m.safetensors", {{prefix + "q.weight", {{out, in}, q_}}, {prefix + "k.weight", {{out, in}, k_}}}, dtype);
     checkpoint_ = *Checkpoint::Open({.paths = {folder_.File("m.safetensors")}});
+  }
+
+  // Overwrites the values of the model's file in place.
+  void OverwriteModel() {
+    const std::string path = folder_.File("m.safetensors");
+    const auto size = static_cast<std::streamoff>(std::filesystem::file_size(path));
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const std::streamoff values = static_cast<std::streamoff>(q_.size() + k_.size());  // of two bytes or more
+    file.seekp(size - 2 * values);
+    file << std::string(2 * values, '\x3e');
+    ASSERT_TRUE(file.flush());
   }
 
   struct Loaded {
@@ -180,6 +195,98 @@ TEST_F(CudaLoras, GoOnByProductsOfTheDeviceFromCleanRowsAndComeOffToTheBit) {
       EXPECT_EQ(Bytes(loaded.weight), before);
     }
   }
+}
+
+// The file is overwritten after the first change, which shows where the rows of the second and third come from.
+TEST_F(CudaLoras, ChangesStartFromCopiesWhereThereIsMemoryForThem) {
+  constexpr int64_t kOut = 40, kIn = 27;
+  auto& keeps = dynamic_cast<KeepsCleanWeights&>(*backend_);
+  for (const auto& [file, precision] :
+       {std::pair{DType::kBF16, DType::kBF16}, {DType::kBF16, DType::kF32}, {DType::kF32, DType::kF32}}) {
+    WriteModel(kOut, kIn, file);
+    const Factors a = MakeFactors(kOut, 5, kIn, 11, file), b = MakeFactors(kOut, 3, kIn, 21, file);
+    const WeightDeltas first = {{"transformer.k.weight", {Term(a, 0.5f)}}};
+    const WeightDeltas second = {{"transformer.k.weight", {Term(b, 2)}}, {"transformer.q.weight", {Term(a, 1)}}};
+    Values q = q_, k = k_;
+    AddTo(q, a, 1);
+    AddTo(k, b, 2);
+    const int64_t bytes = CudaWeightLayout().Bytes(precision, 2 * kOut, 1, kIn);
+    for (const CleanMemory& more : {CleanMemory{.device_bytes = bytes}, {.host_bytes = bytes}, {bytes - 1, bytes}}) {
+      const CleanMemory before = keeps.clean_weights();
+      keeps.KeepCleanWeights({before.device_bytes + more.device_bytes, before.host_bytes + more.host_bytes});
+      WriteModel(kOut, kIn, file);
+      KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, {.out = kOut, .in = kIn, .bias = false}, precision));
+      const std::string clean = Bytes(loaded.weight);
+      ASSERT_THAT(loaded.set->Rewrite(first, backend_->ops()), IsOk());
+      EXPECT_EQ(keeps.clean_weights().bytes(), before.bytes() + bytes);
+      EXPECT_EQ(keeps.clean_weights().host_bytes, before.host_bytes + more.host_bytes);
+      OverwriteModel();
+      ASSERT_THAT(loaded.set->Rewrite(second, backend_->ops()), IsOk());
+      ExpectNear(Stored(loaded.weight), Joined(q, k), precision);
+      ASSERT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
+      EXPECT_EQ(Bytes(loaded.weight), clean);
+      EXPECT_EQ(keeps.clean_weights().bytes(), before.bytes() + bytes);
+    }
+  }
+}
+
+TEST_F(CudaLoras, WeightsThatFindNoMemoryForACopyOrHaveLostBitsComeFromTheFile) {
+  constexpr int64_t kOut = 16, kIn = 32;
+  auto& keeps = dynamic_cast<KeepsCleanWeights&>(*backend_);
+  const int64_t bytes = CudaWeightLayout().Bytes(DType::kBF16, 2 * kOut, 1, kIn);
+  const auto expect_no_copy = [&](DType file, DType precision) {
+    WriteModel(kOut, kIn, file);
+    KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, {.out = kOut, .in = kIn, .bias = false}, precision));
+    const Factors f = MakeFactors(kOut, 2, kIn, 11, file);
+    const std::string clean = Bytes(loaded.weight);
+    EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(f, 1)}}}, backend_->ops()), IsOk());
+    EXPECT_EQ(keeps.clean_weights(), CleanMemory{});
+    Values k = k_;
+    AddTo(k, f, 1);
+    ExpectNear(Stored(loaded.weight), Joined(q_, k), precision);
+    EXPECT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
+    EXPECT_EQ(Bytes(loaded.weight), clean);
+    OverwriteModel();
+    EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(f, 1)}}}, backend_->ops()), IsOk());
+    EXPECT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
+    EXPECT_NE(Bytes(loaded.weight), clean);
+  };
+  keeps.KeepCleanWeights({.device_bytes = bytes - 1, .host_bytes = bytes - 1});
+  expect_no_copy(DType::kBF16, DType::kBF16);
+  keeps.KeepCleanWeights({.device_bytes = 4 * bytes, .host_bytes = 4 * bytes});
+  expect_no_copy(DType::kF32, DType::kBF16);
+}
+
+TEST_F(CudaLoras, MemoryThatTheSystemDoesNotHaveEndsTheCopiesNotTheChange) {
+  constexpr int64_t kOut = 16, kIn = 32;
+  auto& keeps = dynamic_cast<KeepsCleanWeights&>(*backend_);
+  WriteModel(kOut, kIn, DType::kBF16);
+  KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, {.out = kOut, .in = kIn, .bias = false}, DType::kBF16));
+  const Factors f = MakeFactors(kOut, 2, kIn, 11, DType::kBF16);
+  Values k = k_;
+  AddTo(k, f, 1);
+  keeps.KeepCleanWeights({.device_bytes = 1 << 20, .host_bytes = 1 << 20});
+  simt::FailCall("cudaMalloc", cudaErrorMemoryAllocation);
+  simt::FailCall("cudaHostAlloc", cudaErrorMemoryAllocation);
+  ASSERT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(f, 1)}}}, backend_->ops()), IsOk());
+  ExpectNear(Stored(loaded.weight), Joined(q_, k), DType::kBF16);
+  EXPECT_EQ(keeps.clean_weights(), CleanMemory{});
+}
+
+TEST_F(CudaLoras, ACopyThatFailsIsNotTakenForTheWeight) {
+  constexpr int64_t kOut = 8, kIn = 16;
+  auto& keeps = dynamic_cast<KeepsCleanWeights&>(*backend_);
+  WriteModel(kOut, kIn, DType::kBF16);
+  KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, {.out = kOut, .in = kIn, .bias = false}, DType::kBF16));
+  const std::string before = Bytes(loaded.weight);
+  const Factors f = MakeFactors(kOut, 2, kIn, 11, DType::kBF16);
+  keeps.KeepCleanWeights({.host_bytes = 1 << 20});
+  simt::FailCall("cudaMemcpyAsync", cudaErrorInvalidValue);
+  EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(f, 1)}}}, backend_->ops()),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("a copy of a weight")));
+  EXPECT_EQ(keeps.clean_weights(), CleanMemory{});
+  EXPECT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
+  EXPECT_EQ(Bytes(loaded.weight), before);
 }
 
 TEST_F(CudaLoras, EachRankAddsItsPart) {

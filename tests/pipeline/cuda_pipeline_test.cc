@@ -217,6 +217,22 @@ TEST_F(CudaPipelineTest, ADecodeBringsBytesToTheHostAndNothingElse) {
   EXPECT_EQ(all.synchronizations - denoised.synchronizations, 1u);  // for the sound; ends of tiles are polled
 }
 
+TEST_F(CudaPipelineTest, AChangeOfLorasKeepsTheWeightsInWhatTheLargestClipLeaves) {
+  PipelineOptions options = Options();
+  options.files.loras = {{.id = "style", .path = KINORA_SOURCE_DIR "/tests/golden/data/lora-tiny-style.safetensors"}};
+  const MemoryLimit memory{.bytes = int64_t{80} << 30, .by = "a test"};
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan usual, Pipeline::PlanMemory(memory, *mesh_, options));
+  EXPECT_EQ(options.clean_weights.device_bytes,
+            memory.bytes - usual.driver_bytes - (usual.device_bytes() - usual.arena_bytes) - options.arena_bytes);
+  GenerationRequest request = Request(1);
+  ASSERT_THAT(Load(request, options), IsOk());
+  request.loras = {{.id = "style"}};
+  const auto cancel = [](int) { return absl::CancelledError("seen"); };
+  EXPECT_THAT(Render(request, cancel), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_GT(pipeline_->clean_weights().device_bytes, 0);
+  EXPECT_EQ(pipeline_->clean_weights().host_bytes, 0);
+}
+
 TEST_F(CudaPipelineTest, ACancelStopsWithinTwoStepsAndTheNextRunIsWhole) {
   ASSERT_THAT(Load(Request(6)), IsOk());
   ASSERT_THAT(Render(Request(6)), IsOk());

@@ -45,6 +45,7 @@ TEST(MemoryPlan, ADevicesArenaIsAllThatTheRestLeaves) {
   for (const int64_t room : {64 << 20, 256 << 20}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const ReservedMemory reserved, ReserveIn(model, room));
     EXPECT_EQ(reserved.arena_bytes, room);
+    EXPECT_EQ(reserved.left_bytes, 0);
   }
 }
 
@@ -54,6 +55,7 @@ TEST(MemoryPlan, NoMoreIsReservedThanTheLargestClipTakes) {
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan largest, PlanOf(model, d.max_width, d.max_height, d.max_frames));
   KINORA_ASSERT_OK_AND_ASSIGN(const ReservedMemory reserved, ReserveIn(model, int64_t{1} << 50));
   EXPECT_EQ(reserved.arena_bytes, largest.arena_bytes);
+  EXPECT_EQ(reserved.left_bytes, (int64_t{1} << 50) - reserved.arena_bytes);
   EXPECT_TRUE(reserved.Holds(largest));
   KINORA_ASSERT_OK_AND_ASSIGN(const int64_t tokens, MaxTokens(model, reserved));
   EXPECT_EQ(tokens, 0);
@@ -137,6 +139,7 @@ TEST(MemoryPlan, WhereMemoryIsOneTheDefaultRequestAlwaysFits) {
     KINORA_ASSERT_OK_AND_ASSIGN(const ReservedMemory reserved, PlanMemory(model, {.bytes = bytes, .by = "a test"}));
     EXPECT_TRUE(reserved.Holds(usual));
     EXPECT_EQ(reserved.host_arena_bytes, 0);
+    EXPECT_EQ(reserved.left_bytes, 0);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend_kinds.h"
+#include "engine/ops/clean_weights.h"
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_status.h"
@@ -66,7 +67,7 @@ absl::StatusOr<cudaDeviceProp> UsableDevice() {
   return properties;
 }
 
-class CudaBackend : public Backend, public WorksAhead {
+class CudaBackend : public Backend, public WorksAhead, public KeepsCleanWeights {
  public:
   CudaBackend(BackendTraits traits, MemoryLimit memory, std::unique_ptr<ThreadPool> threads,
               std::unique_ptr<CudaOps> ops, std::unique_ptr<CudaOps> branch)
@@ -97,6 +98,8 @@ class CudaBackend : public Backend, public WorksAhead {
   }
   std::unique_ptr<ListingBackend> MakeListing() const override { return std::make_unique<CudnnListing>(traits_); }
   void DoAhead(const OneTimeWork& work) override { ops_->BuildPlans(static_cast<const ListedPlans&>(work).shapes); }
+  void KeepCleanWeights(const CleanMemory& most) override { ops_->clean().SetMost(most); }
+  CleanMemory clean_weights() const override { return ops_->clean().used(); }
 
  private:
   const BackendTraits traits_;

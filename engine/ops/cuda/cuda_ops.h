@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "engine/ops/cuda/clean_copies.h"
 #include "engine/ops/cuda/cublaslt.h"
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_stream.h"
@@ -22,10 +23,9 @@ namespace kinora {
 
 class CudaOps : public Ops {
  public:
-  // Creates ops on the current device. `pool` reads weights and must outlive the ops. Fails with ResourceExhausted if
-  // there is no room for the workspaces, or with FailedPrecondition if a library is missing or too old; the message
-  // names it and says what to do.
-  // Applies the switches cudnn, tuning, graphs and synchronize; the backend applies the others.
+  // Creates ops on the current device, with the switches cudnn, tuning, graphs and synchronize. `pool` reads weights
+  // and must outlive the ops. Fails with ResourceExhausted if there is no room for the workspaces, or with
+  // FailedPrecondition if a library is missing or too old; the message names it and says what to do.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, Products::Options products,
                                                          const CudaSwitches& switches);
 
@@ -36,6 +36,7 @@ class CudaOps : public Ops {
   void BuildPlans(const std::set<CudnnPlans::Shape>& shapes) { cudnn_->Build(shapes, pool_); }
 
   CudaStream& stream() override { return *stream_; }
+  CleanCopies& clean() { return clean_; }
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
@@ -161,6 +162,7 @@ class CudaOps : public Ops {
   std::shared_ptr<Fallbacks> fallbacks_;
   std::shared_ptr<Products> products_;
   std::vector<std::unique_ptr<Staging>> staging_;
+  CleanCopies clean_;
 };
 
 }  // namespace kinora

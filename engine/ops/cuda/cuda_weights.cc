@@ -99,11 +99,19 @@ absl::Status CudaOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::
     KINORA_RETURN_IF_ERROR(CheckResident(weight));
     to.push_back({weight.matrix.data(), weight.stride, KernelType(dtype)});
   }
-  KINORA_RETURN_IF_ERROR(ReserveStaging(MostRunBytes(rows)));
-  absl::Status read = ReadRows(rows, 0, rows.out, to, scratch_.View(DType::kU8, {scratch_.bytes()}));
+  auto& first = *static_cast<CudaWeight*>(storage[0]);
+  absl::Status laid_out;
+  if (first.clean.data() != nullptr) {
+    laid_out = CleanCopies::Restore(first, dtype, 0, rows.out, stream_->handle());
+  } else {
+    KINORA_RETURN_IF_ERROR(ReserveStaging(MostRunBytes(rows)));
+    laid_out = ReadRows(rows, 0, rows.out, to, scratch_.View(DType::kU8, {scratch_.bytes()}));
+  }
   absl::Status done = stream_->Synchronize();  // also after a failure: the weights may then be freed
-  KINORA_RETURN_IF_ERROR(std::move(read));
-  return done;
+  KINORA_RETURN_IF_ERROR(std::move(laid_out));
+  KINORA_RETURN_IF_ERROR(std::move(done));
+  first.has_products = false;
+  return absl::OkStatus();
 }
 
 // Rows that one thread reads at once.
@@ -162,8 +170,8 @@ absl::Status CudaOps::LayOut(const WeightRows& rows, const Run& run, absl::Span<
   return CudaStatus(cudaEventRecord(staging.left, stream), "weights on their way");
 }
 
-// A matrix that is rewritten with products. As many of its rows as the scratch memory holds are read into float32; each
-// product adds to them there; then they are rounded into the matrix.
+// A matrix that is rewritten with products. As many of its rows as the scratch memory holds are widened to float32,
+// from the clean copy or else from the file; each product adds to them there; then they are rounded into the matrix.
 class CudaOps::ProductSums {
  public:
   ProductSums(CudaOps& ops, const Rewriting& one);
@@ -220,7 +228,10 @@ absl::Status CudaOps::ProductSums::Run() {
 absl::Status CudaOps::ProductSums::RunBlock(int64_t begin, int64_t end, int32_t* bad_row) {
   const Tensor sums = sums_.Rows(0, end - begin);
   const kernels::Rows to = View(sums);
-  KINORA_RETURN_IF_ERROR(ops_.ReadRows(one_.rows, begin, end, {&to, 1}, landing_));
+  cudaStream_t const stream = ops_.stream_->handle();
+  KINORA_RETURN_IF_ERROR(weight_.clean.data() != nullptr
+                             ? CleanCopies::Widen(weight_, one_.dtype, begin, end, sums, stream)
+                             : ops_.ReadRows(one_.rows, begin, end, {&to, 1}, landing_));
   for (const RowsProduct& product : one_.products) KINORA_RETURN_IF_ERROR(AddProduct(product, begin, sums));
   char* const matrix = static_cast<char*>(weight_.matrix.data()) + begin * weight_.stride * DTypeSize(one_.dtype);
   return CudaStatus(kernels::LaunchFinishProduct({.rows = end - begin,
@@ -228,7 +239,7 @@ absl::Status CudaOps::ProductSums::RunBlock(int64_t begin, int64_t end, int32_t*
                                                   .y = View(sums),
                                                   .out = {matrix, weight_.stride, KernelType(one_.dtype)},
                                                   .bad_row = bad_row},
-                                                 ops_.stream_->handle()),
+                                                 stream),
                     "a weight with its products");
 }
 
@@ -264,7 +275,10 @@ absl::Status CudaOps::RewriteWeights(absl::Span<const Rewriting> many) {
       KINORA_RETURN_IF_ERROR(RewriteWeights(one.rows, one.dtype, one.storage));
       continue;
     }
-    KINORA_RETURN_IF_ERROR(CheckResident(static_cast<const CudaWeight&>(*one.storage[0])));
+    auto& weight = static_cast<CudaWeight&>(*one.storage[0]);
+    KINORA_RETURN_IF_ERROR(CheckResident(weight));
+    KINORA_RETURN_IF_ERROR(clean_.Keep(one.rows.dtype, one.dtype, weight, stream_->handle()));
+    weight.has_products = true;
     int64_t bytes = MostRunBytes(one.rows);
     for (const RowsProduct& product : one.products) {
       bytes = std::max({bytes, MostRunBytes(product.up), MostRunBytes(product.down)});
