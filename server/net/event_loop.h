@@ -1,5 +1,4 @@
-// One thread that runs closures in the order in which they were posted, and timers. State that only one loop touches
-// needs no lock. A task must not wait for its own loop.
+// An executor with a thread of its own. A task must not wait for its own loop.
 #ifndef KINORA_SERVER_NET_EVENT_LOOP_H_
 #define KINORA_SERVER_NET_EVENT_LOOP_H_
 
@@ -8,25 +7,22 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
+#include "server/net/executor.h"
 
 namespace kinora {
 
-class EventLoop {
+class EventLoop final : public Executor {
  public:
-  using Task = absl::AnyInvocable<void()>;
-
   explicit EventLoop(Clock& clock);
-  ~EventLoop() { Stop(); }
+  ~EventLoop() override { Stop(); }
 
-  void Post(Task task);  // any thread; after Stop the task is destroyed without running
-  void PostAt(absl::Time time, Task task);
-  absl::Time Now() const { return clock_.Now(); }
-  // Waits for the running task and drops the others. Must not be called on the loop's own thread. Idempotent.
-  void Stop();
+  void Post(Task task) override;
+  void PostAt(absl::Time time, Task task) override;
+  absl::Time Now() const override { return clock_.Now(); }
+  void Stop() override;
 
  private:
   void Run();

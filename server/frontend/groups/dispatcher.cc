@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/metrics.h"
@@ -33,8 +34,9 @@ absl::Status NoSuchGroup(const std::string& id) {
 }  // namespace
 
 Dispatcher::Dispatcher(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
-                       FrontendMetrics* metrics, DispatcherOptions options)
-    : impl_(std::make_shared<Impl>(store, catalogue, queue, hub, clocks, metrics, std::move(options))) {
+                       FrontendMetrics* metrics, DispatcherOptions options, std::unique_ptr<Executor> loop)
+    : impl_(std::make_shared<Impl>(store, catalogue, queue, hub, clocks, metrics, std::move(options),
+                                   loop != nullptr ? std::move(loop) : std::make_unique<EventLoop>(clocks.steady))) {
   for (const char* reason : kLossReasons) {
     if (metrics != nullptr) metrics->group_restarts_total.Add({{"reason", reason}});
   }
@@ -77,13 +79,14 @@ void Dispatcher::RestartGroup(const std::string& id, Done<v1::WorkerGroup> done)
   impl_->Post([id, done = std::move(done)](Impl& self) mutable { done(self.RestartGroup(id)); });
 }
 
+void Dispatcher::BeginDrain(absl::Duration grace, std::function<void()> drained) {
+  impl_->Post([grace, drained = std::move(drained)](Impl& self) { self.BeginDrain(grace, drained); });
+}
+
 void Dispatcher::Drain(absl::Duration grace) {
-  impl_->Post([](Impl& self) { self.BeginDrain(); });
-  if (!impl_->AwaitNoRuns(grace)) {
-    impl_->Post([](Impl& self) { self.ReleaseRuns(); });
-    impl_->AwaitNoRuns(absl::Seconds(5));  // for the store; jobs not requeued in time are requeued at the next start
-  }
-  impl_->Post([](Impl& self) { self.ShutDownWorkers(absl::ZeroDuration()); });
+  absl::Notification drained;
+  BeginDrain(grace, [&] { drained.Notify(); });
+  drained.WaitForNotification();
 }
 
 void Dispatcher::SetHealthListener(HealthListener listener) {
@@ -140,7 +143,7 @@ void Dispatcher::ProcessEnded(const std::string& group, const std::string& incar
 
 // With this tick a pause of this process counts as at most two ticks of silence, a quarter of the heartbeat timeout.
 Dispatcher::Impl::Impl(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
-                       FrontendMetrics* metrics, DispatcherOptions options)
+                       FrontendMetrics* metrics, DispatcherOptions options, std::unique_ptr<Executor> loop)
     : join_rules_(options.identity),
       store_(store),
       catalogue_(catalogue),
@@ -155,7 +158,7 @@ Dispatcher::Impl::Impl(JobStore& store, CatalogueStore& catalogue, WorkQueue& qu
       model_changes_(absl::Seconds(1), clocks.steady),
       fitness_changes_(absl::Seconds(1), clocks.steady),
       outcomes_not_stored_(absl::Minutes(1), clocks.steady),
-      loop_(clocks.steady) {
+      loop_(std::move(loop)) {
   for (const v1::ModelInfo& model : options_.known_models) away_models_["known: " + model.id()] = model;
   After(options_.limits.join_timeout, [](Impl& self) {
     for (const v1::ModelInfo& model : self.options_.known_models) self.away_models_.erase("known: " + model.id());
@@ -327,7 +330,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   const auto it = groups_.find(group.id());
   dead_groups_.push_back(std::move(it->second));
   groups_.erase(it);
-  loop_.Post([this] {
+  loop_->Post([this] {
     dead_groups_.clear();
     CheckHealth();
   });

@@ -33,6 +33,7 @@
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/work_queue.h"
+#include "server/net/executor.h"
 
 namespace kinora {
 
@@ -72,8 +73,9 @@ struct GroupsHealth {
 class Dispatcher {
  public:
   // None is owned; all must outlive the dispatcher. `metrics` may be null (tests).
+  // loop: where everything happens, with the time of clocks.steady; null: an EventLoop.
   Dispatcher(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
-             FrontendMetrics* metrics, DispatcherOptions options);
+             FrontendMetrics* metrics, DispatcherOptions options, std::unique_ptr<Executor> loop = nullptr);
   ~Dispatcher();  // call Drain first: otherwise running jobs keep their leases, as after a crash
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
@@ -93,8 +95,11 @@ class Dispatcher {
   void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound
 
   // Claims no more jobs, gives running jobs `grace` to end, requeues the rest (not counted) and tells all workers to
-  // leave. Blocks. Call it from the main thread after WorkQueue::Close.
-  void Drain(absl::Duration grace);
+  // leave. Call it once, after WorkQueue::Close. The store has `kStorePatience` to requeue; the jobs of a store that
+  // takes longer are requeued at the next start.
+  static constexpr absl::Duration kStorePatience = absl::Seconds(5);
+  void BeginDrain(absl::Duration grace, std::function<void()> drained);
+  void Drain(absl::Duration grace);  // blocks until then
 
   // Reports health on the dispatcher's thread: the present state first, then every change.
   using HealthListener = std::function<void(const GroupsHealth&)>;

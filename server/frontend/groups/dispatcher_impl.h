@@ -1,4 +1,4 @@
-// Dispatcher's implementation, for dispatcher*.cc. All but the constructor, Post, Stop and AwaitNoRuns runs on `loop_`.
+// Dispatcher's implementation, for dispatcher*.cc. All but the constructor, Post and Stop runs on `loop_`.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 
@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "server/common/attended_time.h"
 #include "server/common/log_limit.h"
 #include "server/frontend/groups/dispatcher.h"
@@ -25,14 +23,13 @@ namespace kinora {
 class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared_from_this<Dispatcher::Impl> {
  public:
   Impl(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
-       FrontendMetrics* metrics, DispatcherOptions options);
+       FrontendMetrics* metrics, DispatcherOptions options, std::unique_ptr<Executor> loop);
 
   template <typename F>
   void Post(F task) {  // F: void(Impl&)
-    loop_.Post([this, task = std::move(task)]() mutable { task(*this); });
+    loop_->Post([this, task = std::move(task)]() mutable { task(*this); });
   }
-  void Stop() { loop_.Stop(); }
-  bool AwaitNoRuns(absl::Duration limit);  // blocks; false if some are left
+  void Stop() { loop_->Stop(); }
 
   // Groups (dispatcher.cc)
   void Await(const std::string& id, int processes);
@@ -67,9 +64,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void Recover(const UnfinishedJob& job, Finished done);
   void CancelRun(const JobId& id);
   void Schedule();
-  void BeginDrain();
-  void ReleaseRuns();  // requeues running jobs, not counted
-  void ShutDownWorkers(absl::Duration grace);
+  void BeginDrain(absl::Duration grace, std::function<void()> drained);
   HealthListener health_listener_;
   std::optional<GroupsHealth> reported_health_;  // the last report
   LossListener loss_listener_;
@@ -83,14 +78,14 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     return [weak = weak_from_this(), f = std::move(f)](Results... results) mutable {
       const auto self = weak.lock();
       if (self == nullptr) return;
-      self->loop_.Post([impl = self.get(), f = std::move(f), ... results = std::move(results)]() mutable {
+      self->loop_->Post([impl = self.get(), f = std::move(f), ... results = std::move(results)]() mutable {
         f(*impl, std::move(results)...);
       });
     };
   }
   template <typename F>
   void After(absl::Duration delay, F f) {  // F: void(Impl&)
-    loop_.PostAt(loop_.Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
+    loop_->PostAt(loop_->Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
   }
   template <typename F>
   void At(absl::Time date, F f) {  // at `date` by the present clock; later steps of the date do not move it
@@ -129,6 +124,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void QueueAgain(QueuedJob job);
   void ExpireQueued();
   void CountRuns();
+  void ReleaseRuns();  // requeues running jobs, not counted
+  void EndDrain();
   bool StoreFails(const absl::Status& status);  // true for a temporary failure (full disk, locked file): retry
   absl::Duration StoreRetryPause() const;       // grows while the store keeps failing
 
@@ -160,9 +157,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, absl::Time> gone_loras_;  // GroupsHealth::gone_loras
   LogLimit refusals_, model_changes_, fitness_changes_, outcomes_not_stored_;
   bool draining_ = false;
-  absl::Mutex mu_;
-  bool no_runs_ ABSL_GUARDED_BY(mu_) = true;
-  EventLoop loop_;  // last: its thread ends before other members are destroyed
+  std::function<void()> drained_;         // until the drain has ended
+  const std::unique_ptr<Executor> loop_;  // last: its thread ends before other members are destroyed
 };
 
 }  // namespace kinora

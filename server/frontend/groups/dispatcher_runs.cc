@@ -36,38 +36,20 @@ void SetProgress(const Mark& mark, v1::Progress& progress) {
 
 }  // namespace
 
-bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
-  // Waits until the tasks posted before this call have run, too.
-  bool reached = false;
-  loop_.Post([this, &reached] {
-    absl::MutexLock lock(&mu_);
-    reached = true;
-  });
-  const auto done = [this, &reached] {
-    mu_.AssertHeld();
-    return reached && no_runs_;
-  };
-  absl::MutexLock lock(&mu_);
-  const bool none = clocks_.steady.AwaitUntil(mu_, absl::Condition(&done), clocks_.steady.Now() + limit);
-  mu_.Await(absl::Condition(&reached));  // the task refers to this stack frame
-  return none;
-}
-
 bool Dispatcher::Impl::StoreFails(const absl::Status& status) {
   const bool fails = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-  if (fails) store_failing_since_ = std::min(store_failing_since_, loop_.Now());
+  if (fails) store_failing_since_ = std::min(store_failing_since_, loop_->Now());
   if (status.ok()) store_failing_since_ = absl::InfiniteFuture();
   return fails;
 }
 
 absl::Duration Dispatcher::Impl::StoreRetryPause() const {
-  return std::clamp(loop_.Now() - store_failing_since_, kShortestStoreRetry, kLongestStoreRetry);
+  return std::clamp(loop_->Now() - store_failing_since_, kShortestStoreRetry, kLongestStoreRetry);
 }
 
 void Dispatcher::Impl::CountRuns() {
   if (metrics_ != nullptr) metrics_->jobs_running.Set(static_cast<double>(runs_.size()));
-  absl::MutexLock lock(&mu_);
-  no_runs_ = runs_.empty() && !claim_;
+  if (drained_ != nullptr && runs_.empty() && !claim_) EndDrain();
 }
 
 void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
@@ -387,9 +369,22 @@ void Dispatcher::Impl::Forget(const Attempt& attempt) {
   CountRuns();
 }
 
-void Dispatcher::Impl::BeginDrain() {
+void Dispatcher::Impl::BeginDrain(absl::Duration grace, std::function<void()> drained) {
   draining_ = true;
+  drained_ = std::move(drained);
   ReportHealth();
+  After(grace, [](Impl& self) {
+    if (self.drained_ == nullptr) return;
+    self.ReleaseRuns();
+    self.After(kStorePatience, [](Impl& impl) { impl.EndDrain(); });
+  });
+  CountRuns();
+}
+
+void Dispatcher::Impl::EndDrain() {
+  if (drained_ == nullptr) return;
+  for (const auto& [id, group] : groups_) group->Shutdown(absl::ZeroDuration());
+  std::exchange(drained_, nullptr)();
 }
 
 void Dispatcher::Impl::ReleaseRuns() {
@@ -400,10 +395,6 @@ void Dispatcher::Impl::ReleaseRuns() {
     run.group.clear();  // later messages about the run are ignored
     Requeue(run.attempt, {.why = "the frontend was stopped", .progress = run.progress});
   }
-}
-
-void Dispatcher::Impl::ShutDownWorkers(absl::Duration grace) {
-  for (const auto& [id, group] : groups_) group->Shutdown(grace);
 }
 
 RunningJob* Dispatcher::Impl::RunOf(const WorkerGroup& group) {

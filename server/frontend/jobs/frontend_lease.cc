@@ -5,6 +5,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 
@@ -17,13 +18,14 @@ void EndOtherLeases(FrontendRecords& records, const FrontendId& id) {
   answered.WaitForNotification();
 }
 
-FrontendLease::FrontendLease(FrontendRecords& records, JobStore& store, Clock& steady, FrontendLeaseOptions options)
+FrontendLease::FrontendLease(FrontendRecords& records, JobStore& store, Clock& steady, FrontendLeaseOptions options,
+                             std::unique_ptr<Executor> loop)
     : records_(records),
       store_(store),
       options_(std::move(options)),
       failures_(absl::Minutes(1), steady),
-      loop_(steady) {
-  loop_.Post([this] { Renew(); });
+      loop_(loop != nullptr ? std::move(loop) : std::make_unique<EventLoop>(steady)) {
+  loop_->Post([this] { Renew(); });
 }
 
 void FrontendLease::LogFailure(const absl::Status& status) {
@@ -36,9 +38,9 @@ void FrontendLease::LogFailure(const absl::Status& status) {
 void FrontendLease::Renew() {
   records_.PutFrontend(options_.id, options_.address, options_.lease, [this](const absl::Status& renewed) {
     if (!renewed.ok()) return LogFailure(renewed);
-    loop_.Post([this] { FindLostClients(); });
+    loop_->Post([this] { FindLostClients(); });
   });
-  loop_.PostAt(loop_.Now() + options_.lease / 3, [this] {
+  loop_->PostAt(loop_->Now() + options_.lease / 3, [this] {
     Renew();
     FindLostRuns();
   });

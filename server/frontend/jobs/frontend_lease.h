@@ -4,6 +4,7 @@
 #define KINORA_SERVER_FRONTEND_JOBS_FRONTEND_LEASE_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
@@ -11,7 +12,7 @@
 #include "server/common/log_limit.h"
 #include "server/frontend/jobs/frontend_records.h"
 #include "server/frontend/jobs/job_store.h"
-#include "server/net/event_loop.h"
+#include "server/net/executor.h"
 
 namespace kinora {
 
@@ -31,10 +32,12 @@ struct FrontendLeaseOptions {
 
 class FrontendLease {
  public:
-  // Neither store is owned; flush them after Stop. The callbacks run on a thread of the stores.
-  FrontendLease(FrontendRecords& records, JobStore& store, Clock& steady, FrontendLeaseOptions options);
+  // Neither store is owned; flush them after Stop. The callbacks run on a thread of the stores. loop: with the time of
+  // `steady`; null: an EventLoop.
+  FrontendLease(FrontendRecords& records, JobStore& store, Clock& steady, FrontendLeaseOptions options,
+                std::unique_ptr<Executor> loop = nullptr);
   ~FrontendLease() { Stop(); }
-  void Stop() { loop_.Stop(); }
+  void Stop() { loop_->Stop(); }
 
  private:
   void Renew();
@@ -46,7 +49,7 @@ class FrontendLease {
   JobStore& store_;
   const FrontendLeaseOptions options_;
   LogLimit failures_;
-  EventLoop loop_;  // last: its thread ends before other members are destroyed
+  const std::unique_ptr<Executor> loop_;  // last: its thread ends before other members are destroyed
 };
 
 }  // namespace kinora

@@ -19,8 +19,7 @@
 namespace kinora {
 namespace {
 
-constexpr size_t kMaxPageBytes = 2 << 20;  // a gRPC client accepts 4 MiB; prompts can be 32 KiB per video
-constexpr int64_t kMostSearched = 1000;    // records searched for labels or words per page
+constexpr int64_t kMostSearched = 1000;  // records searched for labels or words per page
 
 // U+10FFFF, the last character: appended to a prefix, it sorts after all texts with that prefix.
 constexpr char kBehindAll[] = "\xf4\x8f\xbf\xbf";
@@ -51,14 +50,19 @@ bool HasLabels(const v1::Video& video, const std::map<std::string, std::string>&
   });
 }
 
-// The ordinal after which the page begins.
-absl::StatusOr<int64_t> BeginOf(const ListOptions& options, std::optional<int64_t> after) {
+}  // namespace
+
+absl::StatusOr<int64_t> PageBegin(const ListOptions& options, std::optional<int64_t> after) {
   if (after.has_value()) return *after;
   if (!options.page_token.empty()) return ParsePageToken(options.page_token, options.ascending);
   return options.ascending ? 0 : std::numeric_limits<int64_t>::max();
 }
 
-}  // namespace
+std::string PageToken(bool ascending, int64_t ordinal) { return absl::StrCat(TokenPrefix(ascending), ordinal); }
+
+bool IsSearchedFor(const v1::Video& video, const ListOptions& options) {
+  return HasLabels(video, options.labels) && HasWords(video.effective().prompt(), options.words);
+}
 
 // Texts are compared byte by byte. The + in +ordinal keeps SQLite from scanning the table in order of ordinals.
 // Unfinished jobs have their own index, so that listing them does not read all jobs.
@@ -78,7 +82,7 @@ const char* ListStatement(const ListQuery& query) {
 }
 
 absl::StatusOr<JobPage> ListJobs(Database& database, const ListOptions& options, std::optional<int64_t> after) {
-  KINORA_ASSIGN_OR_RETURN(const int64_t begin, BeginOf(options, after));
+  KINORA_ASSIGN_OR_RETURN(const int64_t begin, PageBegin(options, after));
   int64_t wanted = options.states.empty() ? -1 : 0;  // one bit per state
   for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
   const bool unfinished = wanted >= 0 && wanted < int64_t{1} << v1::Video::COMPLETED;  // first terminal state
@@ -96,14 +100,14 @@ absl::StatusOr<JobPage> ListJobs(Database& database, const ListOptions& options,
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
     if (!row) return page;
     if (std::ssize(page.videos) == options.page_size || rows++ == searched || bytes > kMaxPageBytes) {
-      page.next_page_token = absl::StrCat(TokenPrefix(options.ascending), last);
+      page.next_page_token = PageToken(options.ascending, last);
       return page;
     }
     last = select.Int(0);
     const std::string video = select.Bytes(1);
     absl::StatusOr<v1::Video> parsed = ReadVideo(select.Bytes(2), video, select.Int(3) != 0);
     if (!parsed.ok()) parsed = DamagedVideo(select.Bytes(2));
-    if (!HasLabels(*parsed, options.labels) || !HasWords(parsed->effective().prompt(), options.words)) continue;
+    if (!IsSearchedFor(*parsed, options)) continue;
     bytes += video.size();
     page.videos.push_back(*std::move(parsed));
   }

@@ -21,6 +21,15 @@ struct ListQuery {
 // all that begin with it; ?5: the limit.
 const char* ListStatement(const ListQuery& query);
 
+// The ordinal after which a page begins. after: of options.after_id, if that is set. InvalidArgument: page_token is not
+// one of a listing in this order.
+absl::StatusOr<int64_t> PageBegin(const ListOptions& options, std::optional<int64_t> after);
+// The token of the page that follows the video with this ordinal.
+std::string PageToken(bool ascending, int64_t ordinal);
+inline constexpr size_t kMaxPageBytes = 2 << 20;  // a gRPC client accepts 4 MiB; prompts can be 32 KiB per video
+// Whether the video has the labels and words of the options.
+bool IsSearchedFor(const v1::Video& video, const ListOptions& options);
+
 // One page of JobStore::List. It reads at most page_size records, or with labels or words at most 1000. after: the
 // ordinal of options.after_id, if that is set. A damaged record is listed as a FAILED job with DATA_LOSS.
 absl::StatusOr<JobPage> ListJobs(Database& database, const ListOptions& options, std::optional<int64_t> after);

@@ -102,6 +102,12 @@ std::string Fingerprint(const v1::CreateVideoRequest& request) {
   return Sha256Hex(bytes);
 }
 
+absl::Status RequestIdReused(const v1::CreateVideoRequest& request, const JobId& id, const std::string& fingerprint) {
+  return WithErrorInfo(absl::AlreadyExistsError(absl::StrCat("request_id: \"", request.request_id(),
+                                                             "\" was already used for a different request")),
+                       "REQUEST_ID_REUSED", {{"video_id", id}, {"fingerprint", fingerprint}});
+}
+
 JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective,
                  double estimated_seconds, absl::Time now, v1::VideoEvent* event) {
   JobRecord record;

@@ -44,6 +44,8 @@ Attempt CurrentAttempt(const JobRecord& record);
 
 // SHA-256 of the request without request_id and detach. Requests with equal fingerprints have the same content.
 std::string Fingerprint(const v1::CreateVideoRequest& request);
+// AlreadyExists: `request` has the request_id, but not the content, of job `id` with this fingerprint.
+absl::Status RequestIdReused(const v1::CreateVideoRequest& request, const JobId& id, const std::string& fingerprint);
 
 JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective,
                  double estimated_seconds, absl::Time now, v1::VideoEvent* event);

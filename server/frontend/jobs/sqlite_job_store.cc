@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/common/status_details.h"
 #include "server/frontend/jobs/frontend_tables.h"
 #include "server/frontend/jobs/random_id.h"
 
@@ -48,11 +47,7 @@ absl::StatusOr<std::optional<Created>> CreatedBefore(JobTables& tables, const v1
   if (request.request_id().empty()) return std::nullopt;
   KINORA_ASSIGN_OR_RETURN(const auto known, tables.FindRequest(request.request_id()));
   if (!known.has_value()) return std::nullopt;
-  if (known->fingerprint != fingerprint) {
-    return WithErrorInfo(absl::AlreadyExistsError(absl::StrCat("request_id: \"", request.request_id(),
-                                                               "\" was already used for a different request")),
-                         "REQUEST_ID_REUSED", {{"video_id", known->id}, {"fingerprint", known->fingerprint}});
-  }
+  if (known->fingerprint != fingerprint) return RequestIdReused(request, known->id, known->fingerprint);
   KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(known->id));
   return Created{.video = std::move(record.video), .replayed = true};
 }
