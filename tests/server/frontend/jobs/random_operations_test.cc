@@ -1,5 +1,6 @@
-// Every store answers random operations as an executable model does (store_model.h), and a store in a file also after
-// it was closed and opened again. To try other seeds than those below, or to repeat a failure:
+// Every store, also the simulation's, answers random operations as an executable model does (store_model.h), and a
+// store in a file also after it was closed and opened again. To try other seeds than those below, or to repeat a
+// failure:
 //
 //   KINORA_STORE_SEEDS=FIRST+COUNT frontend_jobs_test --gtest_filter='Kinds/RandomOperationsTest.*'
 //   KINORA_STORE_REPLAY=SEED:OPERATION,OPERATION,... (as a failure prints it)
@@ -16,9 +17,13 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/check.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/random_id.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
+#include "server/net/event_loop.h"
+#include "tests/server/frontend/jobs/memory_job_store.h"
+#include "tests/server/frontend/jobs/memory_stores.h"
 #include "tests/server/frontend/jobs/store_operations.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -64,6 +69,38 @@ class SqliteStores : public OpenStores {
   std::unique_ptr<SqliteFrontendRecords> frontends_;
 };
 
+class MemoryStores : public OpenStores {
+ public:
+  explicit MemoryStores(Clock& clock)
+      : loop_(clock),
+        jobs_(
+            kRules, clock, [this](const v1::VideoEvent& event) { heard_.push_back(event); }, loop_, &RandomId) {}
+  ~MemoryStores() override { loop_.Stop(); }
+
+  JobStore& jobs() override { return jobs_; }
+  CatalogueStore& catalogue() override { return catalogue_; }
+  InputRecords& inputs() override { return inputs_; }
+  FrontendRecords& frontends() override { return jobs_; }
+  const std::vector<v1::VideoEvent>& heard() override { return heard_; }
+  void Reopen() override {}
+
+ private:
+  EventLoop loop_;
+  std::vector<v1::VideoEvent> heard_;  // on the loop; read after a call has returned
+  MemoryJobStore jobs_;
+  MemoryCatalogueStore catalogue_{loop_};
+  MemoryInputRecords inputs_{loop_};
+};
+
+enum class Kind { kMemory, kSqlite, kFile };  // kSqlite: in memory
+
+std::string NameOf(Kind kind) { return kind == Kind::kMemory ? "Memory" : kind == Kind::kSqlite ? "Sqlite" : "File"; }
+
+std::unique_ptr<OpenStores> Open(Kind kind, Clock& clock) {
+  if (kind == Kind::kMemory) return std::make_unique<MemoryStores>(clock);
+  return std::make_unique<SqliteStores>(kind == Kind::kFile, clock);
+}
+
 using Selection = std::vector<int>;  // numbers of operations, ascending
 
 struct Failure {
@@ -71,12 +108,12 @@ struct Failure {
   std::string difference;
 };
 
-class RandomOperationsTest : public testing::TestWithParam<bool> {
+class RandomOperationsTest : public testing::TestWithParam<Kind> {
  protected:
   static Failure Run(const std::vector<StoreOperation>& operations, const Selection& selection) {
     FakeClock clock;
-    SqliteStores stores(GetParam(), clock);
-    StoreComparison comparison(stores, clock);
+    const std::unique_ptr<OpenStores> stores = Open(GetParam(), clock);
+    StoreComparison comparison(*stores, clock);
     for (size_t i = 0; i < selection.size(); ++i) {
       std::string difference = comparison.Apply(operations[selection[i]]);
       const bool last = i + 1 == selection.size();
@@ -116,7 +153,7 @@ class RandomOperationsTest : public testing::TestWithParam<bool> {
     ADD_FAILURE() << "seed " << seed << ", operation " << first << "; the shortest sequence that fails:\n"
                   << steps << failure.difference << "repeat it:\n  KINORA_STORE_REPLAY=" << seed << ":"
                   << absl::StrJoin(selection, ",") << " build/release/tests/server/frontend/frontend_jobs_test"
-                  << " --gtest_filter=Kinds/RandomOperationsTest.*/" << (GetParam() ? "File" : "Memory");
+                  << " --gtest_filter=Kinds/RandomOperationsTest.*/" << NameOf(GetParam());
   }
   static void TrySeed(uint64_t seed) {
     Selection all(kOperations);
@@ -138,12 +175,12 @@ class RandomOperationsTest : public testing::TestWithParam<bool> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RandomOperationsTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "File" : "Memory"; });
+INSTANTIATE_TEST_SUITE_P(Kinds, RandomOperationsTest, testing::Values(Kind::kMemory, Kind::kSqlite, Kind::kFile),
+                         [](const auto& info) { return NameOf(info.param); });
 
 TEST_P(RandomOperationsTest, EveryAnswerAndStateIsTheModels) {
   if (const char* replay = std::getenv("KINORA_STORE_REPLAY")) return Replay(replay);
-  uint64_t first = 1, count = GetParam() ? 4 : 12;
+  uint64_t first = 1, count = GetParam() == Kind::kFile ? 4 : 12;
   if (const char* seeds = std::getenv("KINORA_STORE_SEEDS")) {
     const std::vector<std::string> parts = absl::StrSplit(seeds, '+');
     ASSERT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[0], &first) && absl::SimpleAtoi(parts[1], &count))

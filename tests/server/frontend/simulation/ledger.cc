@@ -1,0 +1,84 @@
+#include "tests/server/frontend/simulation/ledger.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/status_details.h"
+
+namespace kinora::simulation {
+
+void Ledger::Fail(const std::string& what) {
+  world_.Note(absl::StrCat("FAILURE: ", what));
+  if (failure_.empty()) failure_ = what;
+}
+
+void Ledger::Stored(const v1::VideoEvent& event) {
+  Job& job = jobs_[event.video_id()];
+  const int64_t last = job.events.empty() ? 0 : job.events.back().sequence();
+  if (event.sequence() != last + 1) {
+    Fail(absl::StrCat(event.video_id(), ": event ", event.sequence(), " was stored after ", last));
+  }
+  if (IsTerminal(job.state)) Fail(absl::StrCat(event.video_id(), " changed after its end"));
+  job.events.push_back(event);
+  if (event.has_stage()) return;
+  const v1::Video& video = event.has_terminal() ? event.terminal() : event.state();
+  if (video.attempt() < job.attempt) Fail(absl::StrCat(event.video_id(), ": its attempt became smaller"));
+  if (video.state() == v1::Video::RUNNING && job.state == v1::Video::QUEUED && video.attempt() == job.attempt) {
+    Fail(absl::StrCat(event.video_id(), ": attempt ", job.attempt, " began twice"));
+  }
+  world_.Note(absl::StrCat("store: ", event.video_id(), " ", v1::Video::State_Name(video.state()), " attempt ",
+                           video.attempt()));
+  job.attempt = video.attempt();
+  job.state = video.state();
+  if (event.has_terminal()) CheckEnd(video);
+}
+
+void Ledger::CheckEnd(const v1::Video& video) {
+  if (video.state() == v1::Video::COMPLETED) {
+    if (video.artifacts().empty()) Fail(absl::StrCat(video.id(), " is COMPLETED without an artifact"));
+    for (const v1::Artifact& artifact : video.artifacts()) {
+      const std::string key = absl::StrCat(video.id(), "/", video.attempt(), "/", artifact.id());
+      const auto found = artifacts_.find(key);
+      if (found == artifacts_.end() || found->second != artifact.sha256()) {
+        Fail(absl::StrCat(video.id(), " is COMPLETED, but artifact ", key, " is not there or differs"));
+      }
+    }
+  }
+  if (ErrorReason(FromRpcStatus(video.error())) == "WORKER_GROUP_LOST" && video.attempt() < kRules.max_lost_groups) {
+    Fail(absl::StrCat(video.id(), " failed for lost groups after ", video.attempt(), " attempts"));
+  }
+}
+
+void Ledger::Created(const std::string& request_id, const JobId& id) {
+  const auto [known, is_new] = by_request_.try_emplace(request_id, id);
+  if (known->second != id) Fail(absl::StrCat("request ", request_id, " made ", known->second, " and ", id));
+}
+
+void Ledger::RunStarted(const JobId& id, int attempt, const std::string& group) {
+  world_.Note(absl::StrCat("group ", group, " runs ", id, " attempt ", attempt));
+  Job& job = jobs_[id];
+  if (!job.started.insert(attempt).second) Fail(absl::StrCat(id, ": attempt ", attempt, " ran twice"));
+  if (attempt > job.attempt) Fail(absl::StrCat(id, ": attempt ", attempt, " ran, but was not claimed"));
+}
+
+void Ledger::StepDone(const JobId& id, int attempt) {
+  constexpr int kMostSteps = 2;
+  const auto cancelled = cancelled_steps_.find({id, attempt});
+  if (cancelled != cancelled_steps_.end() && ++cancelled->second > kMostSteps) {
+    Fail(absl::StrCat(id, ": ran more than ", kMostSteps, " steps after its group heard of the cancel"));
+  }
+}
+
+bool Ledger::AllEnded() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& entry) { return IsTerminal(entry.second.state); });
+}
+
+std::string Ledger::Waiting() const {
+  std::string out;
+  for (const auto& [id, job] : jobs_) {
+    if (!IsTerminal(job.state)) absl::StrAppend(&out, id, " is ", v1::Video::State_Name(job.state), "; ");
+  }
+  return out;
+}
+
+}  // namespace kinora::simulation

@@ -1,0 +1,125 @@
+#include "tests/server/frontend/simulation/sim_frontend.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace kinora::simulation {
+namespace {
+
+constexpr int kCapacity = 1000;
+constexpr absl::Duration kLease = absl::Seconds(30);
+
+DispatcherOptions OptionsOf(const FrontendId& id) {
+  DispatcherOptions options{.owner = id, .lease = kLease, .artifact_directory = "/artifacts"};
+  options.identity = {.commit = SimGroup::kCommit, .protocol = SimGroup::kProtocol};
+  return options;
+}
+
+}  // namespace
+
+SimFrontend::Process::Process(World& world, Database& database, FrontendId own)
+    : id(std::move(own)),
+      store(world, database.jobs()),
+      hub(world.clock(), absl::InfiniteDuration(), kCapacity),
+      queue(kCapacity) {
+  queue.SetStore(store);
+  auto executor = std::make_unique<SimExecutor>(world, absl::Milliseconds(1));
+  loops.push_back(executor.get());
+  dispatcher = std::make_unique<Dispatcher>(store, database.catalogue(), queue, hub,
+                                            Clocks{.date = world.clock(), .steady = world.clock()}, nullptr,
+                                            OptionsOf(id), std::move(executor));
+}
+
+void SimFrontend::Start() {
+  const FrontendId id = absl::StrCat(options_.name, ".", ++starts_);
+  world_.Note(absl::StrCat("frontend ", id, " starts"));
+  process_ = std::make_unique<Process>(world_, database_, id);
+  database_.AddListener(this, [this](const v1::VideoEvent& event) { process_->hub.Publish(event); });
+  process_->dispatcher->SetLossListener(
+      [this](const std::string& group, const std::string& incarnation, const std::string&) {
+        for (SimGroup* each : options_.groups) {
+          if (each->id() == group) each->OnLost(incarnation);
+        }
+      });
+  if (options_.alone) process_->store.EndOtherLeases(id, [](const absl::Status&) {});
+  process_->store.Unfinished([this](absl::StatusOr<std::vector<UnfinishedJob>> jobs) {
+    jobs.ok() ? Recover(*jobs) : Crash();  // it cannot start without its store
+  });
+}
+
+void SimFrontend::RecoverOne(const UnfinishedJob& job) {
+  process_->dispatcher->Recover(job, [this, id = job.video.id()](const absl::Status& status) {
+    if (status.ok() || absl::IsUnavailable(status)) return;
+    ledger_.Fail(absl::StrCat(id, " was not recovered: ", std::string(status.message())));
+  });
+}
+
+void SimFrontend::Recover(const std::vector<UnfinishedJob>& jobs) {
+  for (const UnfinishedJob& job : jobs) RecoverOne(job);
+  FrontendLeaseOptions options{.id = process_->id, .address = options_.name, .lease = kLease};
+  options.on_lost_run = [this](const UnfinishedJob& job) {
+    if (process_ != nullptr) RecoverOne(job);
+  };
+  options.on_lost_client = [](const JobId&) {};  // every job is detached
+  auto loop = std::make_unique<SimExecutor>(world_, absl::Milliseconds(1));
+  process_->loops.push_back(loop.get());
+  process_->lease = std::make_unique<FrontendLease>(process_->store, process_->store, world_.clock(),
+                                                    std::move(options), std::move(loop));
+  process_->serving = true;
+  for (SimGroup* group : options_.groups) group->FrontendUp(*process_->dispatcher);
+}
+
+void SimFrontend::Crash() {
+  if (process_ == nullptr) return;
+  world_.Note(absl::StrCat("frontend ", process_->id, " ends"));
+  process_->serving = false;
+  if (on_crash_ != nullptr) on_crash_();
+  database_.RemoveListener(this);
+  for (SimGroup* group : options_.groups) group->FrontendGone();
+  process_->lease.reset();
+  process_->dispatcher.reset();
+  process_.reset();
+}
+
+void SimFrontend::Drain() {
+  world_.Note(absl::StrCat("frontend ", process_->id, " drains"));
+  process_->serving = false;
+  process_->queue.Close();
+  process_->dispatcher->BeginDrain(world_.Between(absl::Seconds(1), absl::Seconds(20)), [this, start = starts_] {
+    // Leaves time for the streams, and ends outside of its own task.
+    world_.After(absl::Milliseconds(100), [this, start] {
+      if (start == starts_) Crash();
+    });
+  });
+}
+
+void SimFrontend::Pause(absl::Duration duration) {
+  world_.Note(absl::StrCat("frontend ", process_->id, " pauses for ", absl::FormatDuration(duration)));
+  for (SimExecutor* loop : process_->loops) loop->PauseUntil(world_.now() + duration);
+}
+
+void SimFrontend::Create(const v1::CreateVideoRequest& request, Done<Created> done) {
+  if (absl::Status reserved = process_->queue.Reserve(); !reserved.ok()) return done(std::move(reserved));
+  process_->store.Create(request, request.generation(), /*estimated_seconds=*/20,
+                         [this, request, done = std::move(done)](absl::StatusOr<Created> created) mutable {
+                           if (created.ok() && !created->replayed) {
+                             process_->queue.Push(ToQueuedJob(created->video, request.scheduling()));
+                           } else {
+                             process_->queue.Unreserve();
+                           }
+                           done(std::move(created));
+                         });
+}
+
+void SimFrontend::Cancel(const JobId& id, Done<v1::Video> done) {
+  process_->store.Cancel(id, [this, id, done = std::move(done)](absl::StatusOr<v1::Video> video) mutable {
+    if (video.ok()) {
+      process_->queue.Remove(id);
+      process_->dispatcher->CancelRun(id);
+    }
+    done(std::move(video));
+  });
+}
+
+}  // namespace kinora::simulation

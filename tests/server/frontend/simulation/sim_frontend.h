@@ -1,0 +1,74 @@
+// A frontend without sockets: the real dispatcher, queue, event hub and lease on simulated executors.
+#ifndef KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_FRONTEND_H_
+#define KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_FRONTEND_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/jobs/event_source.h"
+#include "server/frontend/jobs/frontend_lease.h"
+#include "server/frontend/jobs/job_queue.h"
+#include "tests/server/frontend/simulation/sim_group.h"
+#include "tests/server/frontend/simulation/sim_store.h"
+
+namespace kinora::simulation {
+
+class SimFrontend {
+ public:
+  struct Options {
+    std::string name;
+    bool alone = true;  // on its store: what an earlier process has left is free at once
+    std::vector<SimGroup*> groups;
+  };
+  SimFrontend(World& world, Ledger& ledger, Database& database, Options options)
+      : world_(world), ledger_(ledger), database_(database), options_(std::move(options)) {}
+  ~SimFrontend() { Crash(); }
+
+  void Start();
+  void Crash();  // nothing that it had in memory remains
+  void Drain();  // as SIGTERM: Crash follows once it is done
+  bool running() const { return process_ != nullptr; }
+  bool serving() const { return process_ != nullptr && process_->serving; }
+
+  // As the calls of its API. Only while serving; no answer comes if it crashes first.
+  void Create(const v1::CreateVideoRequest& request, Done<Created> done);
+  void Cancel(const JobId& id, Done<v1::Video> done);
+  EventSource& events() { return process_->events; }
+
+  // Faults
+  void Pause(absl::Duration duration);
+  void FailStore(absl::Duration duration) { process_->store.FailUntil(world_.now() + duration); }
+
+  void SetCrashListener(std::function<void()> listener) { on_crash_ = std::move(listener); }  // before it is gone
+
+ private:
+  struct Process {
+    Process(World& world, Database& database, FrontendId id);
+    const FrontendId id;
+    StoreConnection store;
+    EventHub hub;
+    OwnEvents events{hub, store};
+    JobQueue queue;
+    std::vector<SimExecutor*> loops;
+    std::unique_ptr<Dispatcher> dispatcher;
+    std::unique_ptr<FrontendLease> lease;
+    bool serving = false;
+  };
+  void Recover(const std::vector<UnfinishedJob>& jobs);
+  void RecoverOne(const UnfinishedJob& job);
+
+  World& world_;
+  Ledger& ledger_;
+  Database& database_;
+  const Options options_;
+  int starts_ = 0;
+  std::function<void()> on_crash_;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace kinora::simulation
+
+#endif  // KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_FRONTEND_H_

@@ -1,0 +1,272 @@
+#include "tests/server/frontend/simulation/sim_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/status_details.h"
+
+namespace kinora::simulation {
+namespace {
+
+constexpr absl::Duration kSlowestMessage = absl::Milliseconds(40);
+constexpr absl::Duration kBetweenBeats = absl::Seconds(2);
+constexpr char kDigest[] = "d1ce57";
+
+}  // namespace
+
+void SimLink::Send(v1::FrontendMessage message) {
+  if (!open_) return;
+  to_rank_ = std::max(to_rank_, world_.now()) + world_.Between(absl::ZeroDuration(), kSlowestMessage);
+  world_.At(to_rank_, [self = self_.lock(), message = std::move(message)] {
+    if (self->open_) self->receive_(message);
+  });
+}
+
+void SimLink::Close(const absl::Status&) {
+  if (!open_) return;
+  to_rank_ = std::max(to_rank_, world_.now()) + world_.Between(absl::ZeroDuration(), kSlowestMessage);
+  world_.At(to_rank_, [self = self_.lock()] {
+    if (std::exchange(self->open_, false)) self->closed_();
+  });
+}
+
+absl::Time SimLink::Arrival() {
+  to_frontend_ = std::max(to_frontend_, world_.now()) + world_.Between(absl::ZeroDuration(), kSlowestMessage);
+  return to_frontend_;
+}
+
+void SimGroup::Later(absl::Duration least, absl::Duration most, World::Task task) {
+  world_.After(world_.Between(least, most), [this, launch = launches_, task = std::move(task)]() mutable {
+    if (launch == launches_) task();
+  });
+}
+
+void SimGroup::FrontendUp(Dispatcher& dispatcher) {
+  frontend_ = &dispatcher;
+  if (options_.supervised) dispatcher.Supervise(id(), "", "");
+  LaunchIfAllEnded();
+}
+
+void SimGroup::FrontendGone() {
+  frontend_ = nullptr;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    if (ranks_[rank].link == nullptr) {
+      if (options_.supervised) Exit(rank);  // its lifeline ended
+      continue;
+    }
+    ranks_[rank].link->Break();
+    Later(absl::ZeroDuration(), absl::Seconds(1), [this, rank] { Exit(rank); });
+  }
+}
+
+void SimGroup::Launch() {
+  ++launches_;
+  launching_ = false;
+  run_.reset();
+  world_.Note(absl::StrCat("group ", id(), " starts for the ", launches_, ". time"));
+  ranks_.assign(options_.ranks, {});
+  if (options_.supervised) frontend_->Supervise(id(), absl::StrCat("i", launches_), "secret");
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    ranks_[rank].alive = true;
+    Later(absl::Milliseconds(100), absl::Seconds(3), [this, rank] { Join(rank); });
+  }
+}
+
+void SimGroup::LaunchIfAllEnded() {
+  const bool any = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.alive; });
+  if (any || launching_ || (frontend_ == nullptr && options_.supervised)) return;
+  launching_ = true;
+  Later(absl::Milliseconds(500), absl::Seconds(4), [this] {
+    launching_ = false;
+    if (frontend_ != nullptr || !options_.supervised) Launch();
+  });
+}
+
+void SimGroup::Join(int rank) {
+  if (!ranks_[rank].alive) return;
+  if (frontend_ == nullptr) return Later(absl::Seconds(1), absl::Seconds(3), [this, rank] { Join(rank); });
+  const int64_t launch = launches_;
+  auto link = std::make_shared<SimLink>(
+      world_,
+      [this, launch, rank](const v1::FrontendMessage& message) {
+        if (launch == launches_) Receive(rank, message);
+      },
+      [this, launch, rank] {
+        if (launch == launches_) Exit(rank);
+      });
+  link->self_ = link;
+  ranks_[rank].link = link;
+  v1::Hello hello;
+  hello.set_group(id());
+  if (options_.supervised) {
+    hello.set_incarnation(absl::StrCat("i", launches_));
+    hello.set_secret("secret");
+  }
+  hello.set_rank(rank);
+  hello.set_world_size(options_.ranks);
+  hello.set_commit(kCommit);
+  hello.set_protocol(kProtocol);
+  frontend_->Join(hello, link);
+}
+
+void SimGroup::Send(int rank, v1::WorkerMessage message) {
+  const auto& link = ranks_[rank].link;
+  if (!ranks_[rank].alive || link == nullptr || !link->open()) return;
+  world_.At(link->Arrival(), [this, link, message = std::move(message)] {
+    if (frontend_ != nullptr && link->open()) frontend_->Receive(link, message);
+  });
+}
+
+void SimGroup::Beat(int rank) {
+  if (!ranks_[rank].alive) return;
+  if (world_.now() >= silent_until_ || rank != 0) {
+    v1::WorkerMessage message;
+    units_ += world_.now() >= stalled_until_ ? 1 : 0;
+    message.mutable_heartbeat()->set_units_done(units_);
+    message.mutable_heartbeat()->set_phase(run_ ? "run" : "idle");
+    Send(rank, std::move(message));
+  }
+  Later(kBetweenBeats, kBetweenBeats + absl::Milliseconds(100), [this, rank] { Beat(rank); });
+}
+
+void SimGroup::Receive(int rank, const v1::FrontendMessage& message) {
+  Rank& at = ranks_[rank];
+  if (!at.alive) return;
+  if (message.has_welcome()) {
+    Beat(rank);
+    Later(absl::Milliseconds(200), absl::Seconds(5), [this, rank] {
+      v1::WorkerMessage ready;
+      ready.mutable_ready();
+      if (rank == 0) ready.mutable_ready()->mutable_model()->set_id(kModel);
+      Send(rank, std::move(ready));
+    });
+  } else if (message.has_run()) {
+    at.run = message.run();
+    at.cancelled = false;
+    const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive && r.run; });
+    if (all) BeginRun();
+  } else if (message.has_cancel() && at.run && at.run->video_id() == message.cancel().video_id() &&
+             at.run->attempt() == message.cancel().attempt()) {
+    at.cancelled = true;
+    if (rank == 0 && run_) ledger_.CancelHeard(run_->video_id(), run_->attempt());
+  } else if (message.has_estimate()) {
+    v1::WorkerMessage result;
+    result.mutable_estimate_result()->set_id(message.estimate().id());
+    result.mutable_estimate_result()->mutable_estimate()->set_seconds(20);
+    result.mutable_estimate_result()->mutable_estimate()->set_fits(true);
+    Send(rank, std::move(result));
+  } else if (message.has_abort()) {
+    Exit(rank);
+  } else if (message.has_shutdown()) {
+    Later(absl::Milliseconds(10), absl::Seconds(1), [this, rank] { Exit(rank); });
+  }
+}
+
+void SimGroup::Exit(int rank) {
+  Rank& at = ranks_[rank];
+  if (!std::exchange(at.alive, false)) return;
+  world_.Note(absl::StrCat("group ", id(), ": rank ", rank, " ends"));
+  run_.reset();  // the others wait in a collective
+  const std::string incarnation = absl::StrCat("i", launches_);
+  if (at.link != nullptr) {
+    at.link->Break();
+    world_.At(at.link->Arrival(), [this, link = at.link] {
+      if (frontend_ != nullptr) frontend_->Disconnect(link, absl::UnavailableError("the stream broke"));
+    });
+  }
+  if (options_.supervised) {
+    world_.After(world_.Between(absl::ZeroDuration(), absl::Seconds(1)), [this, incarnation] {
+      if (frontend_ != nullptr) frontend_->ProcessEnded(id(), incarnation, "killed");
+    });
+    // A supervisor ends all processes of a group with one of them.
+    for (int other = 0; other < options_.ranks; ++other) {
+      Later(absl::ZeroDuration(), absl::Seconds(3), [this, other] { Exit(other); });
+    }
+  }
+  LaunchIfAllEnded();
+}
+
+void SimGroup::OnLost(const std::string& incarnation) {
+  if (!options_.supervised || incarnation != absl::StrCat("i", launches_)) return;
+  for (int rank = 0; rank < options_.ranks; ++rank) Exit(rank);
+}
+
+void SimGroup::KillRank(int rank) { Exit(rank % options_.ranks); }
+void SimGroup::Stall(absl::Duration duration) { stalled_until_ = world_.now() + duration; }
+void SimGroup::Silence(absl::Duration duration) { silent_until_ = stalled_until_ = world_.now() + duration; }
+
+void SimGroup::BeginRun() {
+  run_ = ranks_[0].run;
+  ++runs_;
+  steps_ = 3 + world_.Pick(8);
+  ledger_.RunStarted(run_->video_id(), run_->attempt(), id());
+  v1::WorkerMessage resolved;
+  resolved.mutable_resolved()->set_video_id(run_->video_id());
+  resolved.mutable_resolved()->set_attempt(run_->attempt());
+  Send(0, std::move(resolved));
+  SendStage(v1::STAGE_ENCODE, 0);
+  Later(absl::Milliseconds(10), absl::Seconds(1), [this, run = runs_] { Compute(run, 0); });
+}
+
+void SimGroup::SendStage(v1::StageKind stage, int steps) {
+  v1::WorkerMessage message;
+  v1::StageMark& mark = *message.mutable_stage();
+  mark.set_video_id(run_->video_id());
+  mark.set_attempt(run_->attempt());
+  mark.set_stage(stage);
+  mark.set_total_steps(steps);
+  mark.set_expected_seconds(3.0 * steps);
+  Send(0, std::move(message));
+}
+
+void SimGroup::EndStep(int step) {
+  ledger_.StepDone(run_->video_id(), run_->attempt());
+  v1::WorkerMessage message;
+  v1::StepMark& mark = *message.mutable_step();
+  mark.set_video_id(run_->video_id());
+  mark.set_attempt(run_->attempt());
+  mark.set_stage(v1::STAGE_DENOISE);
+  mark.set_step(step);
+  mark.set_total_steps(steps_);
+  Send(0, std::move(message));
+}
+
+// done: steps of denoising.
+void SimGroup::Compute(int64_t run, int done) {
+  if (run != runs_ || !run_) return;
+  if (world_.now() < stalled_until_) {
+    return Later(stalled_until_ - world_.now(), stalled_until_ - world_.now(), [=, this] { Compute(run, done); });
+  }
+  if (done > 0) EndStep(done);
+  if (ranks_[0].cancelled) return EndRun(absl::CancelledError("stopped between two steps"));
+  if (done == 0) SendStage(v1::STAGE_DENOISE, steps_);
+  if (done == steps_) {
+    SendStage(v1::STAGE_DECODE_VIDEO, 0);
+    SendStage(v1::STAGE_FINALIZE, 0);
+    return EndRun(world_.Chance(0.05) ? absl::ResourceExhaustedError("the device's memory is full") : absl::OkStatus());
+  }
+  Later(absl::Milliseconds(100), absl::Seconds(4), [=, this] { Compute(run, done + 1); });
+}
+
+void SimGroup::EndRun(const absl::Status& status) {
+  const v1::Run run = *std::exchange(run_, std::nullopt);
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    v1::WorkerMessage message;
+    v1::RunResult& result = *message.mutable_run_result();
+    result.set_video_id(run.video_id());
+    result.set_attempt(run.attempt());
+    if (!status.ok()) {
+      *result.mutable_error() = ToRpcStatus(status);
+    } else if (rank == 0) {
+      v1::Artifact& artifact = *result.add_artifacts();
+      artifact.set_id("video.mp4");
+      artifact.set_sha256(kDigest);
+      ledger_.ArtifactStored(absl::StrCat(run.artifact_key(), "/video.mp4"), kDigest);
+    }
+    ranks_[rank].run.reset();
+    Send(rank, std::move(message));
+  }
+}
+
+}  // namespace kinora::simulation

@@ -1,0 +1,101 @@
+// The processes of a worker group, their streams to the frontend, and what starts them again.
+#ifndef KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_GROUP_H_
+#define KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_GROUP_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kinora/v1/worker.pb.h"
+#include "server/frontend/groups/dispatcher.h"
+#include "tests/server/frontend/simulation/ledger.h"
+#include "tests/server/frontend/simulation/world.h"
+
+namespace kinora::simulation {
+
+// One rank's stream. Messages arrive in order, each a random time later.
+class SimLink : public RankLink {
+ public:
+  SimLink(World& world, std::function<void(const v1::FrontendMessage&)> receive, std::function<void()> closed)
+      : world_(world), receive_(std::move(receive)), closed_(std::move(closed)) {}
+
+  void Send(v1::FrontendMessage message) override;
+  void Close(const absl::Status& status) override;
+  // The time at which the next message to the frontend arrives.
+  absl::Time Arrival();
+  // The rank is gone or its frontend is: nothing arrives at it any more.
+  void Break() { open_ = false; }
+  bool open() const { return open_; }
+
+ private:
+  World& world_;
+  std::function<void(const v1::FrontendMessage&)> receive_;
+  std::function<void()> closed_;
+  std::weak_ptr<SimLink> self_;
+  absl::Time to_rank_ = absl::InfinitePast(), to_frontend_ = absl::InfinitePast();
+  bool open_ = true;
+  friend class SimGroup;
+};
+
+class SimGroup {
+ public:
+  struct Options {
+    std::string id;
+    int ranks = 1;
+    bool supervised = true;  // started by the frontend
+  };
+  static constexpr char kModel[] = "tiny", kCommit[] = "c0ffee", kProtocol[] = "words";
+
+  SimGroup(World& world, Ledger& ledger, Options options)
+      : world_(world), ledger_(ledger), options_(std::move(options)), ranks_(options_.ranks) {}
+
+  const std::string& id() const { return options_.id; }
+  // A frontend takes ranks now, until FrontendGone.
+  void FrontendUp(Dispatcher& dispatcher);
+  void FrontendGone();
+  // The frontend has lost this incarnation: a supervisor ends its processes.
+  void OnLost(const std::string& incarnation);
+
+  // Faults
+  void KillRank(int rank);
+  void Stall(absl::Duration duration);    // it computes nothing
+  void Silence(absl::Duration duration);  // a rank's process is stopped
+
+ private:
+  struct Rank {
+    bool alive = false, cancelled = false;
+    std::shared_ptr<SimLink> link;
+    std::optional<v1::Run> run;
+  };
+  void Launch();
+  void Join(int rank);
+  void Receive(int rank, const v1::FrontendMessage& message);
+  void Send(int rank, v1::WorkerMessage message);
+  void Exit(int rank);
+  void Beat(int rank);
+  void LaunchIfAllEnded();
+  void BeginRun();
+  void Compute(int64_t run, int done);
+  void EndStep(int step);
+  void EndRun(const absl::Status& status);
+  void SendStage(v1::StageKind stage, int steps);
+  // Runs `task` later unless the processes have been started again.
+  void Later(absl::Duration least, absl::Duration most, World::Task task);
+
+  World& world_;
+  Ledger& ledger_;
+  const Options options_;
+  Dispatcher* frontend_ = nullptr;
+  std::vector<Rank> ranks_;
+  int64_t launches_ = 0, runs_ = 0, units_ = 0;
+  bool launching_ = false;
+  absl::Time stalled_until_ = absl::InfinitePast(), silent_until_ = absl::InfinitePast();
+  std::optional<v1::Run> run_;  // that all ranks compute
+  int steps_ = 0;
+};
+
+}  // namespace kinora::simulation
+
+#endif  // KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_GROUP_H_

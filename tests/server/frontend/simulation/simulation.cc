@@ -1,0 +1,102 @@
+#include "tests/server/frontend/simulation/simulation.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace kinora::simulation {
+namespace {
+
+constexpr absl::Duration kFaultsFor = absl::Minutes(5);
+constexpr absl::Duration kLongestRecovery = absl::Minutes(60);  // from the last fault to the end of all jobs
+
+}  // namespace
+
+Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_(world_, ledger_) {
+  const int frontends = 1 + world_.Pick(3), groups = std::max(frontends, 1 + world_.Pick(4));
+  std::vector<std::vector<SimGroup*>> of(frontends);
+  for (int i = 0; i < groups; ++i) {
+    groups_.push_back(std::make_unique<SimGroup>(
+        world_, ledger_,
+        SimGroup::Options{.id = absl::StrCat(i), .ranks = 1 << world_.Pick(4), .supervised = world_.Chance(0.6)}));
+    of[i % frontends].push_back(groups_.back().get());
+  }
+  std::vector<SimFrontend*> all;
+  for (int i = 0; i < frontends; ++i) {
+    frontends_.push_back(std::make_unique<SimFrontend>(
+        world_, ledger_, database_,
+        SimFrontend::Options{.name = absl::StrCat("f", i), .alone = frontends == 1, .groups = of[i]}));
+    all.push_back(frontends_.back().get());
+    all.back()->SetCrashListener([this, frontend = all.back()] {
+      for (const auto& client : clients_) client->FrontendGone(*frontend);
+    });
+  }
+  const int clients = 5 + world_.Pick(16);
+  for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<SimClient>(world_, ledger_, all, i));
+  faults_until_ = world_.now() + kFaultsFor;
+}
+
+Simulation::~Simulation() {
+  for (const auto& frontend : frontends_) frontend->Crash();  // closes the clients' watches
+}
+
+void Simulation::KeepUp(SimFrontend& frontend) {
+  if (!frontend.running()) frontend.Start();
+  world_.After(world_.Between(absl::Seconds(1), absl::Seconds(5)), [this, &frontend] { KeepUp(frontend); });
+}
+
+void Simulation::FaultOf(SimFrontend& frontend) {
+  if (!frontend.serving()) return;
+  switch (world_.Pick(5)) {
+    case 0:
+      return frontend.Drain();
+    case 1:
+      return frontend.Pause(world_.Between(absl::Seconds(1), absl::Seconds(60)));
+    case 2:
+      return frontend.FailStore(world_.Between(absl::Seconds(1), absl::Seconds(60)));
+    default:
+      return frontend.Crash();
+  }
+}
+
+void Simulation::Fault() {
+  if (world_.now() >= faults_until_) return;
+  world_.After(world_.Between(absl::Seconds(1), absl::Seconds(40)), [this] { Fault(); });
+  ++faults_;
+  SimGroup& group = *groups_[world_.Pick(static_cast<int>(groups_.size()))];
+  switch (world_.Pick(8)) {
+    case 0:
+      return group.Stall(world_.Between(absl::Seconds(1), absl::Minutes(3)));
+    case 1:
+      return group.Silence(world_.Between(absl::Seconds(1), absl::Minutes(1)));
+    case 2:
+    case 3:
+      return FaultOf(*frontends_[world_.Pick(static_cast<int>(frontends_.size()))]);
+    default:
+      return group.KillRank(world_.Pick(8));
+  }
+}
+
+bool Simulation::Done() const {
+  return world_.now() >= faults_until_ &&
+         std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->ended(); });
+}
+
+SimulationResult Simulation::Run() {
+  for (const auto& frontend : frontends_) KeepUp(*frontend);
+  Fault();
+  while (ledger_.failure().empty() && !Done()) {
+    if (!world_.RunNext()) ledger_.Fail("nothing happens any more");
+    if (world_.now() > faults_until_ + kLongestRecovery) {
+      ledger_.Fail(absl::StrCat("an hour after the last fault: ", ledger_.Waiting()));
+    }
+  }
+  if (ledger_.failure().empty() && !ledger_.AllEnded()) ledger_.Fail(ledger_.Waiting());
+  return {.failure = ledger_.failure(),
+          .notes = world_.Notes(),
+          .events = world_.events(),
+          .jobs = ledger_.jobs(),
+          .faults = faults_};
+}
+
+}  // namespace kinora::simulation
