@@ -77,13 +77,16 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   std::vector<Cost> begin;
   StepGraphs graphs;
   RopeTables ropes;
-  KINORA_RETURN_IF_ERROR(Generation(config_, modules_, graphs, ropes, plan, nullptr, nullptr)
-                             .Run(exec, [&](const StagePlan&, int64_t step, const StepLatents*) {
-                               if (step == 0) begin.push_back(ops.cost());
-                               return absl::OkStatus();
-                             }));
+  Generation generation(config_, modules_, graphs, ropes, plan, nullptr, nullptr);
+  KINORA_RETURN_IF_ERROR(generation.Run(exec, [&](const StagePlan&, int64_t step, const StepLatents*) {
+    if (step == 0) begin.push_back(ops.cost());
+    return absl::OkStatus();
+  }));
   begin.push_back(ops.cost());
-  for (size_t i = 0; i < plan.stages.size(); ++i) plan.stages[i].cost = Between(begin[i], begin[i + 1]);
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    plan.stages[i].cost = Between(begin[i], begin[i + 1]);
+    plan.stages[i].carried = generation.carried()[i];
+  }
   plan.arena_bytes = arena.peak();
   plan.host_arena_bytes = host.peak();
   plan.weight_bytes = weight_bytes_;

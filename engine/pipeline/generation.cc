@@ -177,6 +177,7 @@ void Generation::KeepSound(Exec& exec, const StagePlan& stage) {
   if (last) return;
   z_.audio.z = exec.arena.Alloc(DType::kF32, sound_.shape());
   exec.ops.stream().Copy(sound_, z_.audio.z);
+  sound_is_apart_ = true;
 }
 
 absl::Status Generation::Upsample(Exec& exec, const StagePlan& stage) {
@@ -264,8 +265,7 @@ absl::Status Generation::FindStart(Exec& exec) {
 
 // Whether the resume point lies behind the stage and holds all that it computes.
 bool Generation::PassesOver(const StagePlan& stage) const {
-  const bool held = stage.kind == StageKind::kDenoise || stage.kind == StageKind::kUpsample;
-  return held && start_.step > 0 && IndexOf(stage) < start_.stage;
+  return IsHeldLater(stage.kind) && start_.step > 0 && IndexOf(stage) < start_.stage;
 }
 
 // Leaves memory and noise as after the stage, but computes no latents: the resume point has what later stages read.
@@ -278,11 +278,16 @@ absl::Status Generation::PassOver(Exec& exec, const StagePlan& stage) {
 
 // Adds the sound that an earlier stage finished, if this stage does not work on it.
 CarriedTensors Generation::WithKeptSound(CarriedTensors carried) const {
-  if (sound_.defined() && sound_.raw() != z_.audio.z.raw()) carried.push_back({"sound", sound_});
+  if (sound_is_apart_) carried.push_back({"sound", sound_});
   return carried;
 }
 
-absl::Status Generation::Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried) const {
+absl::Status Generation::Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried) {
+  if (exec.ops.dry() && step == 0) {
+    for (const auto& [name, tensor] : WithKeptSound(carried)) {
+      carried_[IndexOf(stage)].push_back({name, tensor.shape()});
+    }
+  }
   const Progress progress{
       .stage = stage.stage(), .step = static_cast<int32_t>(step + 1), .total_steps = static_cast<int32_t>(stage.steps)};
   if (observer_ == nullptr || !observer_->WantsResumePoint(progress)) return absl::OkStatus();

@@ -44,13 +44,16 @@ class Generation {
         sink_(sink),
         observer_(observer),
         from_(from),
-        noise_(config, plan) {}
+        noise_(config, plan),
+        carried_(plan.stages.size()) {}
 
   // Fails with InvalidArgument, naming the tensor, if given noise or the resume point has another shape than the
   // request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
   // Times of the stages that have ended, including one that failed.
   const std::vector<StageUse>& uses() const { return uses_; }
+  // StagePlan::carried of each stage, after a dry run.
+  const std::vector<std::vector<CarriedShape>>& carried() const { return carried_; }
 
  private:
   struct Start {
@@ -76,7 +79,7 @@ class Generation {
   bool PassesOver(const StagePlan& stage) const;
   absl::Status PassOver(Exec& exec, const StagePlan& stage);
   CarriedTensors WithKeptSound(CarriedTensors carried) const;
-  absl::Status Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried) const;
+  absl::Status Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried);
   absl::StatusOr<std::vector<bool>> WatchedSteps(Exec& exec, int64_t steps) const;
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status OpenClip(Exec& exec);
@@ -111,10 +114,12 @@ class Generation {
   LatentGrid grid_;                                         // of z_.video
   std::map<const StagePlan*, std::vector<Tensor>> guides_;  // latents of a denoising stage's guides
   Tensor sound_;                                            // the audio latent that is decoded
+  bool sound_is_apart_ = false;                             // a later stage works on a copy of it
   Tensor held_sound_;                                       // audio latent of a retake's clip
   bool begun_ = false, opened_ = false;                     // the first denoising stage; the clip
   std::string text_key_;                                    // cache key of contexts encoded with the current LoRAs
   std::vector<StageUse> uses_;
+  std::vector<std::vector<CarriedShape>> carried_;  // by stage; empty except in a dry run
 };
 
 }  // namespace kinora

@@ -1,5 +1,8 @@
 #include "engine/pipeline/resume_point.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/parallel/agree.h"
@@ -7,18 +10,14 @@
 namespace kinora {
 namespace {
 
-absl::StatusOr<const HostArray*> Find(const ResumePoint& point, const CarriedTensor& wanted) {
-  const auto found = point.values.find(wanted.name);
-  if (found == point.values.end()) {
-    return absl::InvalidArgumentError(Cat("resume point: ", wanted.name, " is missing"));
-  }
+absl::StatusOr<const HostArray*> Find(const ResumePoint& point, const std::string& name, const Shape& shape) {
+  const auto found = point.values.find(name);
+  if (found == point.values.end()) return absl::InvalidArgumentError(Cat("resume point: ", name, " is missing"));
   const HostArray& value = found->second;
-  if (Shape(value.shape) == wanted.value.shape() &&
-      static_cast<int64_t>(value.values.size()) == wanted.value.elements()) {
-    return &value;
-  }
-  return absl::InvalidArgumentError(Cat("resume point: ", wanted.name, ": shape ", Shape(value.shape).ToString(),
-                                        ", but this run needs ", wanted.value.shape().ToString()));
+  const bool fits = value.shape.size() == 2 && Shape(value.shape) == shape;
+  if (fits && static_cast<int64_t>(value.values.size()) == shape.elements()) return &value;
+  return absl::InvalidArgumentError(Cat("resume point: ", name, ": shape [", absl::StrJoin(value.shape, ", "),
+                                        "], but this run needs ", shape.ToString()));
 }
 
 }  // namespace
@@ -29,9 +28,17 @@ absl::Status CheckResumePoint(const RunPlan& plan, const ResumePoint& point) {
     return absl::InvalidArgumentError(Cat("resume point: stage ", point.stage, " of the plan does not denoise"));
   }
   const StagePlan& stage = plan.stages[point.stage];
-  if (point.step >= 1 && point.step <= stage.steps) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat("resume point: step ", point.step, " of stage ", stage.stage().name(), ", which has ", stage.steps));
+  if (point.step < 1 || point.step > stage.steps) {
+    return absl::InvalidArgumentError(
+        Cat("resume point: step ", point.step, " of stage ", stage.stage().name(), ", which has ", stage.steps));
+  }
+  for (const auto& [name, shape] : stage.carried) KINORA_RETURN_IF_ERROR(Find(point, name, shape).status());
+  for (const auto& [name, value] : point.values) {
+    const auto same = [&, &name = name](const CarriedShape& carried) { return carried.name == name; };
+    if (std::any_of(stage.carried.begin(), stage.carried.end(), same)) continue;
+    return absl::InvalidArgumentError(Cat("resume point: ", name, ": not a value of this run"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TakeValues(Exec& exec, const CarriedTensors& carried, ResumePoint& point) {
@@ -47,7 +54,7 @@ absl::Status TakeValues(Exec& exec, const CarriedTensors& carried, ResumePoint& 
 absl::Status RestoreValues(Exec& exec, const ResumePoint* point, const CarriedTensors& carried) {
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&]() -> absl::Status {
     for (const CarriedTensor& wanted : carried) {
-      KINORA_ASSIGN_OR_RETURN(const HostArray* const value, Find(*point, wanted));
+      KINORA_ASSIGN_OR_RETURN(const HostArray* const value, Find(*point, wanted.name, wanted.value.shape()));
       exec.ops.stream().CopyFromHost(value->values.data(), wanted.value);
     }
     return absl::OkStatus();

@@ -24,7 +24,11 @@ struct ResumePoint {
   std::map<std::string, HostArray> values;
 };
 
-// Fails with InvalidArgument unless `point` lies in a denoising stage of the plan.
+// Whether a resume point of a later stage holds all that a stage of this kind computes, so that a run that continues
+// there passes over the stage.
+constexpr bool IsHeldLater(StageKind kind) { return kind == StageKind::kDenoise || kind == StageKind::kUpsample; }
+// Fails with InvalidArgument, naming the value, unless `point` lies in a denoising stage of the plan and holds what the
+// stage carries, no less and no more.
 absl::Status CheckResumePoint(const RunPlan& plan, const ResumePoint& point);
 // Sets the values to those of the tensors. Waits for the device.
 absl::Status TakeValues(Exec& exec, const CarriedTensors& carried, ResumePoint& point);

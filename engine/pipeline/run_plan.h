@@ -39,6 +39,12 @@ struct StageCost {
   int64_t launches = 0;  // ops and copies enqueued
 };
 
+// A tensor that a resume point of a denoising stage holds: [tokens, channels] f32.
+struct CarriedShape {
+  std::string name;
+  Shape shape;
+};
+
 // A part of a run that a client sees.
 struct StagePlan {
   StageKind kind = StageKind::kEncode;
@@ -62,6 +68,7 @@ struct StagePlan {
   SamplerKind sampler = SamplerKind::kEuler;
   PerModality<GuidanceParams> guidance{};
   PassList passes{};
+  std::vector<CarriedShape> carried{};  // by a resume point between two steps (resume_point.h)
   StageCost cost{};
 
   Stage stage() const { return {kind, part}; }

@@ -40,6 +40,10 @@ struct SafetensorsHeader {
 // dimensions, size != shape × dtype, overlap, or a gap.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, int64_t data_bytes);
 
+// Returns what precedes the data in a file: the header's length and the header, padded to a multiple of 8 bytes.
+// Writes replacement characters for text that is not UTF-8.
+std::string SafetensorsHeaderBytes(const SafetensorsHeader& header);
+
 // One open file. Reading is thread-safe.
 class SafetensorsFile {
  public:

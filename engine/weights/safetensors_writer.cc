@@ -33,6 +33,21 @@ absl::Status WriteAt(int fd, const std::string& path, int64_t position, const vo
 
 }  // namespace
 
+std::string SafetensorsHeaderBytes(const SafetensorsHeader& header) {
+  nlohmann::json json = nlohmann::json::object();
+  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  for (const TensorInfo& info : header.tensors) {
+    json[info.name] = {{"dtype", SafetensorsDTypeName(info.dtype)},
+                       {"shape", std::vector<int64_t>(info.shape.dims().begin(), info.shape.dims().end())},
+                       {"data_offsets", {info.offset, info.offset + info.bytes}}};
+  }
+  std::string bytes = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // instead of throwing
+  bytes.resize((bytes.size() + 7) / 8 * 8, ' ');  // the data starts at a multiple of 8 bytes
+  char length[8];
+  for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(bytes.size() >> (8 * i));  // little-endian
+  return bytes.insert(0, length, sizeof(length));
+}
+
 SafetensorsWriter::~SafetensorsWriter() {
   if (fd_ < 0) return;
   ::close(fd_);
@@ -53,21 +68,9 @@ void SafetensorsWriter::Declare(std::string name, DType dtype, const Shape& shap
 }
 
 absl::Status SafetensorsWriter::Open(const std::string& path) {
-  nlohmann::json json = nlohmann::json::object();
-  if (!metadata_.empty()) json["__metadata__"] = metadata_;
-  for (const Pending& tensor : tensors_) {
-    const TensorInfo& info = tensor.info;
-    json[info.name] = {{"dtype", SafetensorsDTypeName(info.dtype)},
-                       {"shape", std::vector<int64_t>(info.shape.dims().begin(), info.shape.dims().end())},
-                       {"data_offsets", {info.offset, info.offset + info.bytes}}};
-  }
-  // Writes replacement characters for a name that is not UTF-8, instead of throwing.
-  std::string header = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  header.resize((header.size() + 7) / 8 * 8, ' ');  // the data starts at a multiple of 8 bytes
-  char length[8];
-  for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i));  // little-endian
-  header.insert(0, length, sizeof(length));
-
+  SafetensorsHeader declared{.metadata = metadata_};
+  for (const Pending& tensor : tensors_) declared.tensors.push_back(tensor.info);
+  const std::string header = SafetensorsHeaderBytes(declared);
   path_ = path;
   const std::string partial = Cat(path, ".partial");
   fd_ = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -172,6 +172,12 @@ TEST_F(ResumePoints, OfOtherRunsAreRejectedAndThePipelineStaysUsable) {
   point = last;
   point.values["video.z"] = whole_.points_.front().values["video.z"];  // of the smaller first stage
   expect(point, "resume point: video.z: shape");
+  point = last;
+  point.values["video.q"] = {.shape = {1, 1}, .values = {0}};
+  expect(point, "resume point: video.q: not a value of this run");
+  point = last;
+  point.values["audio.z"].shape = {1, 1, 1};
+  expect(point, "resume point: audio.z: shape [1, 1, 1]");
   EXPECT_THAT(From(last), IsOk());
 }
 
