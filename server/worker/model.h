@@ -3,14 +3,19 @@
 #ifndef KINORA_SERVER_WORKER_MODEL_H_
 #define KINORA_SERVER_WORKER_MODEL_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/trace.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/latent_preview.h"
+#include "engine/pipeline/resume_point.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/request/request.h"
@@ -24,6 +29,7 @@ namespace kinora {
 struct PreparedRun {
   v1::Generation generation;  // effective: every default filled in
   RunPlan plan;
+  std::shared_ptr<const ResumePoint> from{};  // where the run begins, on rank 0; null: at its beginning
 };
 
 class Model {
@@ -58,9 +64,10 @@ class Model {
   // Returns the expected seconds of all steps of a stage of the run's plan, or of finalizing; 0 if unknown.
   virtual double ExpectedSeconds(const PreparedRun& run, Stage stage) const = 0;
 
-  // Runs the plan; one run at a time. An error from the observer ends the run with that status. Sets device_seconds,
-  // peak_device_bytes and planned_device_bytes of `usage`, also if the run fails. On a following rank, `sink` and
-  // `observer` are null. Aborted: a rank failed alone, or the group is lost (AbortSignal); it can run nothing more.
+  // Runs the plan from `run.from` on; one run at a time. An error from the observer ends the run with that status. Sets
+  // device_seconds, peak_device_bytes and planned_device_bytes of `usage`, also if the run fails. On a following rank,
+  // `sink` and `observer` are null. Aborted: a rank failed alone, or the group is lost (AbortSignal); it can run
+  // nothing more.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
 
   // Finds or fits the map that previews are made with. Called on the leading rank, before a Generate whose observer
@@ -73,6 +80,16 @@ class Model {
   // observer during that Generate. Fails with the device's error.
   virtual absl::StatusOr<PreviewPicture> Preview(const StepLatents& /*latents*/) {
     return absl::UnimplementedError("previews: not of this model");
+  }
+
+  // Returns the file of a resume point of this run. Any thread.
+  virtual std::string ResumeFileOf(const PreparedRun& /*run*/, ResumePoint&& /*point*/) const { return ""; }
+  // No resume point of this run has a larger file.
+  virtual int64_t MostResumeFileBytes(const PreparedRun& /*run*/) const { return 0; }
+  // Returns the point in a file, which is untrusted. An error says, to a client, why the run cannot continue there: the
+  // file is damaged, or the model, the machine or anything else that shapes the clip is not what it was.
+  virtual absl::StatusOr<ResumePoint> ReadResumeFile(const PreparedRun& /*run*/, std::string_view /*file*/) const {
+    return absl::UnimplementedError("runs of this model cannot be resumed");
   }
 
   // Ends the trace after a successful run. Every rank calls this. Returns the trace of all ranks on rank 0, "" on the

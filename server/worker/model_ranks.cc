@@ -61,10 +61,10 @@ absl::Status ModelRanks::Load(const PipelineOptions& options,
   });
 }
 
-absl::Status ModelRanks::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
+absl::Status ModelRanks::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from) {
   return OnEveryRank([&](ModelRank& rank) {
     const bool leads = rank.mesh->world().rank() == 0;
-    return rank.pipeline->Generate(plan, leads ? sink : nullptr, leads ? observer : nullptr);
+    return rank.pipeline->Generate(plan, leads ? sink : nullptr, leads ? observer : nullptr, leads ? from : nullptr);
   });
 }
 
@@ -84,19 +84,28 @@ absl::Status ModelRanks::ShareInputs(absl::Status status, GenerationRequest& req
   return WithoutMark(shared);
 }
 
-absl::StatusOr<int64_t> ModelRanks::Least(const std::string& key, int64_t own) const {
-  if (all_here()) return own;
+absl::StatusOr<std::vector<std::string>> ModelRanks::FromEveryRank(const std::string& key,
+                                                                   const std::string& own) const {
+  if (all_here()) return std::vector<std::string>{own};
   const Communicator& world = mesh().world();
-  rendezvous_.Publish(key, absl::StrCat(own));
-  int64_t least = own;
+  rendezvous_.Publish(key, own);
+  std::vector<std::string> values(world.size(), own);
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank == world.rank()) continue;
-    KINORA_ASSIGN_OR_RETURN(const std::string said, rendezvous_.Await(rank, key, kJoinPatience));
-    int64_t others = 0;
-    if (!absl::SimpleAtoi(said, &others)) {
-      return absl::InternalError(absl::StrCat("rank ", rank, ": ", key, ": \"", said, "\""));
+    KINORA_ASSIGN_OR_RETURN(values[rank], rendezvous_.Await(rank, key, kJoinPatience));
+  }
+  return values;
+}
+
+absl::StatusOr<int64_t> ModelRanks::Least(const std::string& key, int64_t own) const {
+  KINORA_ASSIGN_OR_RETURN(const std::vector<std::string> values, FromEveryRank(key, absl::StrCat(own)));
+  int64_t least = own;
+  for (size_t rank = 0; rank < values.size(); ++rank) {
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(values[rank], &value)) {
+      return absl::InternalError(absl::StrCat("rank ", rank, ": ", key, ": \"", values[rank], "\""));
     }
-    least = std::min(least, others);
+    least = std::min(least, value);
   }
   return least;
 }

@@ -62,9 +62,9 @@ class ModelRanks {
   // Whether rank 0 is in this process.
   bool leads() const { return mesh().world().rank() == 0; }
 
-  // Runs the plan on every rank; rank 0 alone uses the sink and the observer. Returns CauseOf the ranks' results, with
-  // the mark of an agreed failure.
-  absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
+  // Runs the plan on every rank; rank 0 alone uses the sink, the observer and `from` (Pipeline::Generate). Returns
+  // CauseOf the ranks' results, with the mark of an agreed failure.
+  absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from = nullptr);
 
   // Every rank passes the status of work that it does by itself. Returns OK if all are OK; otherwise this rank's own
   // failure, or Cancelled if only others failed. FailedAlone if the failure is not agreed.
@@ -75,8 +75,10 @@ class ModelRanks {
   // Returns `status` on rank 0, and OK or Cancelled on the others; FailedAlone if the failure is not agreed.
   absl::Status ShareInputs(absl::Status status, GenerationRequest& request);
 
-  // Returns the least of the values that every rank passes. Each key can be used once. Fails with DeadlineExceeded
-  // after kJoinPatience.
+  // Returns the values that the ranks pass, in rank order; one value if all ranks are in this process. Each key can be
+  // used once. Fails with DeadlineExceeded after kJoinPatience.
+  absl::StatusOr<std::vector<std::string>> FromEveryRank(const std::string& key, const std::string& own) const;
+  // Returns the least of the values that every rank passes. Keys and errors: as FromEveryRank.
   absl::StatusOr<int64_t> Least(const std::string& key, int64_t own) const;
 
   // Returns rank 0's value on every rank; the other ranks' values are ignored. Each key can be used once. Fails with

@@ -12,6 +12,7 @@
 #include "server/request/model_conversion.h"
 #include "server/request/request_conversion.h"
 #include "server/worker/model_options.h"
+#include "server/worker/run_fingerprint.h"
 #include "server/worker/run_reports.h"
 #include "server/worker/warm_up.h"
 
@@ -88,6 +89,9 @@ absl::StatusOr<ModelDigests::Map> PipelineModel::FillReady(const v1::WorkerConfi
   ready_.set_precision(options.precision.ToString());
   ready_.set_device(options.device);
   ready_.set_untiled_decode(options.untiled_decode);
+  KINORA_ASSIGN_OR_RETURN(const std::string machine, MachineOf(options.device, options.cuda));
+  KINORA_ASSIGN_OR_RETURN(const std::vector<std::string> machines, ranks_.FromEveryRank("machine", machine));
+  machine_ = JoinMachines(machines);
   ModelDigests::Map loras;
   KINORA_ASSIGN_OR_RETURN(*ready_.mutable_checkpoint(), DigestOfHeaders(options.files, &loras));
   return loras;
@@ -149,7 +153,7 @@ double PipelineModel::ExpectedSeconds(const PreparedRun& run, Stage stage) const
 
 absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) {
   const absl::Time begin = Clock::Steady().Now();
-  absl::Status status = ranks_.Generate(run.plan, sink, observer);
+  absl::Status status = ranks_.Generate(run.plan, sink, observer, run.from.get());
   if (!IsAgreed(status)) return FailedAlone(status);
   usage.set_device_seconds(absl::ToDoubleSeconds(Clock::Steady().Now() - begin));
   loras_->CountSwaps(ranks_.pipeline().last_run());
@@ -169,6 +173,27 @@ absl::Status PipelineModel::PreparePreviews(const GoOn& go_on) {
 }
 
 absl::StatusOr<PreviewPicture> PipelineModel::Preview(const StepLatents& latents) { return previews_.Make(latents); }
+
+RunFingerprint PipelineModel::Fingerprint(const PreparedRun& run) const {
+  return FingerprintOf(run,
+                       {.ready = ready_, .full_distilled_strength = full_distilled_strength_, .machine = machine_});
+}
+
+std::string PipelineModel::ResumeFileOf(const PreparedRun& run, ResumePoint&& point) const {
+  return ToBytes({.point = std::move(point), .fingerprint = Fingerprint(run)});
+}
+
+int64_t PipelineModel::MostResumeFileBytes(const PreparedRun& run) const {
+  return kinora::MostResumeFileBytes(run.plan);
+}
+
+absl::StatusOr<ResumePoint> PipelineModel::ReadResumeFile(const PreparedRun& run, std::string_view file) const {
+  KINORA_ASSIGN_OR_RETURN(ResumeFile read, ParseResumeFile(file));
+  const std::string changed = WhatChanged(read.fingerprint, Fingerprint(run));
+  if (!changed.empty()) return absl::FailedPreconditionError(changed);
+  KINORA_RETURN_IF_ERROR(CheckResumePoint(run.plan, read.point));
+  return std::move(read.point);
+}
 
 absl::StatusOr<std::string> PipelineModel::EndTrace() {
   KINORA_RETURN_IF_ERROR(ranks_.GatherTrace());

@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/pipeline/resume_file.h"
 #include "kinora/v1/config.pb.h"
 #include "server/common/metrics.h"
 #include "server/worker/collective_metrics.h"
@@ -45,6 +47,9 @@ class PipelineModel : public Model {
   absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override;
   absl::Status PreparePreviews(const GoOn& go_on) override;
   absl::StatusOr<PreviewPicture> Preview(const StepLatents& latents) override;
+  std::string ResumeFileOf(const PreparedRun& run, ResumePoint&& point) const override;
+  int64_t MostResumeFileBytes(const PreparedRun& run) const override;
+  absl::StatusOr<ResumePoint> ReadResumeFile(const PreparedRun& run, std::string_view file) const override;
   absl::StatusOr<std::string> EndTrace() override;
   void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
   void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
@@ -57,6 +62,7 @@ class PipelineModel : public Model {
   // configuration names.
   absl::StatusOr<ModelDigests::Map> FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
   InputLimits LimitsOf(const GenerationRequest& request) const;
+  RunFingerprint Fingerprint(const PreparedRun& run) const;
 
   std::unique_ptr<CollectiveMetrics> collectives_;  // observes the meshes, which it must outlive
   ModelRanks ranks_;
@@ -64,6 +70,7 @@ class PipelineModel : public Model {
   double full_distilled_strength_ = 1;  // plans hold fractions of it
   ModelDescription description_;        // of the pipeline, with the max_tokens that fit its memory
   v1::Ready ready_;
+  std::string machine_;  // of all ranks, as in a fingerprint
   PipelinePreviews previews_;
   Speed speed_;
   std::unique_ptr<LoraWatch> loras_;  // last, because its listener reads the other members

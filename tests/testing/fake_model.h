@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "server/request/request_conversion.h"
 #include "server/worker/model.h"
 
@@ -62,6 +64,20 @@ class FakeModel : public Model {
       if (observer == nullptr) return absl::OkStatus();
       return progress.step == 0 ? observer->OnStage(progress) : observer->OnStep(progress, nullptr);
     });
+  }
+  std::string ResumeFileOf(const PreparedRun&, ResumePoint&& point) const override {
+    return absl::StrCat("the state after step ", point.step);
+  }
+  int64_t MostResumeFileBytes(const PreparedRun&) const override { return 100; }
+  // Accepts what ResumeFileOf has returned.
+  absl::StatusOr<ResumePoint> ReadResumeFile(const PreparedRun&, std::string_view file) const override {
+    const std::string begin = "the state after step ";
+    ResumePoint point;
+    if (file.substr(0, begin.size()) != begin ||
+        !absl::SimpleAtoi(absl::string_view(file.data(), file.size()).substr(begin.size()), &point.step)) {
+      return absl::InvalidArgumentError("the fake's state is damaged");
+    }
+    return point;
   }
   void Observe(const v1::RunSpeed&) override {}
   void Remember(const v1::SpeedHistory&) override {}
