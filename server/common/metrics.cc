@@ -141,6 +141,12 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
                              "Device memory of the last run: weights, workspaces and peak activations")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
                                   .Add({}, StepBuckets())),
+      resume_points_total(
+          CounterFamily(registry, "kinora_resume_points_total", "Resume points that were stored or could not be")),
+      resume_point_seconds(HistogramFamily(registry, "kinora_resume_point_seconds",
+                                           "Time to take a resume point from the device, and to store it")),
+      resume_point_bytes_total(
+          CounterFamily(registry, "kinora_resume_point_bytes_total", "Bytes of stored resume points").Add({})),
       lora_files(GaugeFamily(registry, "kinora_lora_files", "Files in lora_folder, by state")),
       lora_swap_seconds(
           HistogramFamily(registry, "kinora_lora_swap_seconds", "Time to change the LoRAs applied to the weights")
@@ -152,6 +158,8 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
       lora_cache_bytes(GaugeFamily(registry, "kinora_lora_cache_bytes", "Memory used by cached LoRAs").Add({})),
       clean_weight_bytes(
           GaugeFamily(registry, "kinora_clean_weight_bytes", "Memory used by copies of weights without LoRAs")) {
+  for (const char* outcome : {"stored", "failed"}) resume_points_total.Add({{"outcome", outcome}});
+  for (const char* part : {"take", "store"}) resume_point_seconds.Add({{"part", part}}, StepBuckets());
   for (const auto& [stage, name] : kStages) {
     const std::map<std::string, std::string> labels = {{"stage", std::string(name)}};
     stage_duration_seconds.Add(labels, StageBuckets());

@@ -82,6 +82,10 @@ struct WorkerMetrics {
   prometheus::Family<prometheus::Counter>& graph_misses_total;
   prometheus::Family<prometheus::Gauge>& peak_bytes;  // stage
   prometheus::Histogram& artifact_upload_seconds;     // ArtifactStore::Put
+  // Resume points. outcome: "stored", "failed". part: "take" (the run waits), "store" (it does not).
+  prometheus::Family<prometheus::Counter>& resume_points_total;
+  prometheus::Family<prometheus::Histogram>& resume_point_seconds;
+  prometheus::Counter& resume_point_bytes_total;
   // Files in lora_folder. state: "listed", "refused", "awaited" (new, or there are too many).
   prometheus::Family<prometheus::Gauge>& lora_files;
   // LoRA swaps: the duration of each, LoRAs found in memory or read from files, and bytes in memory now.

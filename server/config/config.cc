@@ -60,6 +60,7 @@ v1::WorkerConfig DefaultWorkerConfig() {
   config.set_world_size(1);
   config.set_memory_share(1);
   config.set_lora_cache_bytes(int64_t{1} << 30);
+  config.set_checkpoint_seconds(30);
   return config;
 }
 

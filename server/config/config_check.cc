@@ -141,8 +141,12 @@ void CheckSetBySupervisor(const std::string& prefix, const v1::WorkerConfig& wor
   }
 }
 
-void CheckLoraCache(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
+void CheckRunOptions(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
   if (worker.lora_cache_bytes() < 0) out.push_back({prefix + "lora_cache_bytes", "must be 0 or more"});
+  const double seconds = worker.checkpoint_seconds();
+  if (!std::isfinite(seconds) || seconds < 0) {
+    out.push_back({prefix + "checkpoint_seconds", absl::StrCat(seconds, " must be a number of seconds, 0 or more")});
+  }
 }
 
 void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::vector<FieldViolation>& out) {
@@ -168,7 +172,7 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
        {std::pair{"group", !worker.group().empty()}, {"world_size", worker.world_size() != 0}}) {
     if (set) out.push_back({absl::StrCat(prefix, "worker.", field), "must be empty: the frontend sets it"});
   }
-  CheckLoraCache(prefix + "worker.", worker, out);
+  CheckRunOptions(prefix + "worker.", worker, out);
   CheckSetBySupervisor(prefix + "worker.", worker, out);
   CheckJoinsHere(prefix + "worker.", worker, out);
 }
@@ -197,7 +201,7 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
     CheckShare("worker.memory_share", config.worker().memory_share(), out);
   }
   CheckSetBySupervisor("worker.", config.worker(), out);
-  CheckLoraCache("worker.", config.worker(), out);
+  CheckRunOptions("worker.", config.worker(), out);
   CheckJoinsHere("worker.", config.worker(), out);
   if (config.worker().world_size() > 1) {
     out.push_back({"worker.world_size", "is set by the frontend: use groups with processes instead"});
@@ -277,7 +281,7 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
   }
   if (config.model().empty()) out.push_back({"model", "must name at least one path"});
   CheckShare("memory_share", config.memory_share(), out);
-  CheckLoraCache("", config, out);
+  CheckRunOptions("", config, out);
   if (config.world_size() < 1) out.push_back({"world_size", absl::StrCat(config.world_size(), " must be 1 or more")});
   if (config.rank() < 0 || config.rank() >= std::max(1, config.world_size())) {
     out.push_back(

@@ -18,7 +18,7 @@ template <typename Answer>
 class AnswerSlot {
  public:
   // Calls `ask` and returns the first answer for which `answers` is true; drops other answers. Fails with Abort's error
-  // if Abort was called before the answer arrived. One call at a time.
+  // if Abort was called before the answer arrived, and with Cancelled after Interrupt. One call at a time.
   absl::StatusOr<Answer> Ask(const std::function<void()>& ask, const std::function<bool(const Answer&)>& answers) {
     {
       absl::MutexLock lock(&mu_);
@@ -27,11 +27,12 @@ class AnswerSlot {
     ask();
     const auto answered = [&] {
       mu_.AssertHeld();
-      return !aborted_.ok() || (answer_ && answers(*answer_));
+      return !aborted_.ok() || interrupted_ || (answer_ && answers(*answer_));
     };
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(&answered));
     if (!aborted_.ok()) return aborted_;
+    if (interrupted_) return absl::CancelledError("given up");
     return *std::exchange(answer_, std::nullopt);
   }
 
@@ -45,11 +46,20 @@ class AnswerSlot {
     absl::MutexLock lock(&mu_);
     if (aborted_.ok()) aborted_ = why;
   }
+  // Ends the present Ask and every later one until Resume.
+  void Interrupt() { SetInterrupted(true); }
+  void Resume() { SetInterrupted(false); }
 
  private:
+  void SetInterrupted(bool interrupted) {
+    absl::MutexLock lock(&mu_);
+    interrupted_ = interrupted;
+  }
+
   absl::Mutex mu_;
   std::optional<Answer> answer_ ABSL_GUARDED_BY(mu_);  // not yet returned
   absl::Status aborted_ ABSL_GUARDED_BY(mu_);
+  bool interrupted_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace kinora

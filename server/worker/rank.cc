@@ -1,6 +1,6 @@
 #include "server/worker/rank.h"
 
-#include <fstream>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -16,7 +16,6 @@
 #include "engine/media/file_sink.h"
 #include "server/common/artifact_names.h"
 #include "server/common/artifact_writer.h"
-#include "server/common/file_error.h"
 #include "server/common/run_program.h"
 #include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
@@ -24,6 +23,9 @@
 #include "server/worker/output_options.h"
 #include "server/worker/preview_sender.h"
 #include "server/worker/remaining_time.h"
+#include "server/worker/resume_keeper.h"
+#include "server/worker/resume_start.h"
+#include "server/worker/run_artifacts.h"
 #include "server/worker/speed.h"
 #include "server/worker/thumbnail.h"
 
@@ -40,8 +42,12 @@ class ProgressMarks {
   void SetPrepared(const PreparedRun& prepared) {
     prepared_ = &prepared;
     remaining_.emplace(
-        prepared.plan, [&](Stage stage) { return context_.model.ExpectedSeconds(prepared, stage); }, context_.steady);
+        prepared.plan, [&](Stage stage) { return context_.model.ExpectedSeconds(prepared, stage); }, context_.steady,
+        prepared.from.get());
   }
+
+  // The share of the run that is done at this progress; 0 before SetPrepared.
+  double FractionAt(const Progress& progress) const { return remaining_ ? remaining_->FractionAt(progress) : 0; }
 
   absl::Status Report(const Progress& progress) {
     const absl::Time now = context_.steady.Now();
@@ -116,30 +122,20 @@ class ProgressMarks {
   absl::Time stage_begin_, last_step_;
 };
 
-void SendResolved(const RunContext& context, const v1::Run& run, const PreparedRun& prepared) {
+void SendResolved(const RunContext& context, const v1::Run& run, const PreparedRun& prepared,
+                  const std::string& not_resumed_because) {
   v1::WorkerMessage message;
   v1::ResolvedMark& mark = *message.mutable_resolved();
   mark.set_video_id(run.video_id());
   mark.set_attempt(run.attempt());
-  *mark.mutable_resolved() = context.model.Resolve(prepared);
+  v1::Resolved& resolved = *mark.mutable_resolved();
+  resolved = context.model.Resolve(prepared);
+  resolved.set_not_resumed_because(not_resumed_because);
+  if (prepared.from != nullptr) {
+    resolved.set_resumed_from_step(static_cast<int32_t>(prepared.from->step));
+    resolved.set_resumed_from_stage(std::string(ResumedStage(prepared).name()));
+  }
   context.send(message);
-}
-
-struct Artifacts {
-  DirectoryArtifactStore& store;  // files are written here
-  UploadLine* uploads;            // to the frontend; null: the frontend shares `store`
-  const RunInputs& inputs;
-};
-
-absl::StatusOr<StoredFile> Deliver(const RunContext& context, const v1::Run& run, UploadLine* uploads,
-                                   const std::string& name, const std::string& file, ArtifactWriter& writer) {
-  if (uploads == nullptr) return writer.Commit();
-  absl::StatusOr<StoredFile> sent = uploads->Upload(run, name, file, [&context] {
-    ++context.units_done;
-    return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
-  });
-  if (!sent.ok()) return writer.ForClients(sent.status());
-  return sent;
 }
 
 v1::Artifact ToArtifact(const std::string& name, std::string_view media_type, const StoredFile& stored) {
@@ -150,6 +146,12 @@ v1::Artifact ToArtifact(const std::string& name, std::string_view media_type, co
   artifact.set_bytes(stored.bytes);
   artifact.set_sha256(stored.sha256);
   return artifact;
+}
+
+// Called between two reported steps.
+absl::Status GoOn(const RunContext& context) {
+  ++context.units_done;
+  return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
 }
 
 // A run's trace on this rank, if the run requests one: started before planning, discarded if the run fails.
@@ -169,6 +171,13 @@ class RunTrace {
   const bool wanted_;
 };
 
+// What rank 0 exchanges with the frontend besides messages.
+struct RunPlace {
+  RunArtifacts artifacts;
+  const RunInputs& inputs;
+  absl::Duration checkpoint_interval;
+};
+
 // An artifact beside the clip.
 struct SmallArtifact {
   std::string name;
@@ -176,15 +185,10 @@ struct SmallArtifact {
   std::string bytes;
 };
 
-absl::Status AddArtifact(const RunContext& context, const SmallArtifact& added, const Artifacts& artifacts,
+absl::Status AddArtifact(const RunContext& context, const SmallArtifact& added, const RunArtifacts& artifacts,
                          const v1::Run& run, v1::RunResult& result) {
-  ArtifactWriter writer(artifacts.store, run.artifact_key());
-  KINORA_ASSIGN_OR_RETURN(const std::string path, writer.Begin(added.name));
-  std::ofstream file(path, std::ios::binary);
-  file.write(added.bytes.data(), static_cast<std::streamsize>(added.bytes.size()));
-  file.close();
-  if (!file) return writer.ForClients(FileError(path, "write"));
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, added.name, path, writer));
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored,
+                          artifacts.Store(run, added.name, added.bytes, [&context] { return GoOn(context); }));
   *result.add_artifacts() = ToArtifact(added.name, added.media_type, stored);
   return absl::OkStatus();
 }
@@ -196,25 +200,25 @@ absl::Status RejectedOrFailed(const Model& model, const PreparedRun& prepared, c
   return estimate.fits() ? status : ShapeTooLarge(estimate);
 }
 
-// Called between two reported steps.
-absl::Status GoOn(const RunContext& context) {
-  ++context.units_done;
-  return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
-}
-
-// Reports a run's progress as marks and sends the requested previews. If `ready` is an error, ends the run with it on
-// all ranks.
+// Reports a run's progress as marks, sends the requested previews, and stores resume points. If `ready` is an error,
+// ends the run with it on all ranks.
 class LeadObserver : public RunObserver {
  public:
   LeadObserver(const RunContext& context, const absl::Status& ready, ProgressMarks& marks,
-               const PreviewSender& previews)
-      : context_(context), ready_(ready), marks_(marks), previews_(previews) {}
-  absl::Status OnStage(const Progress& progress) override { return ready_.ok() ? marks_.Report(progress) : ready_; }
+               const PreviewSender& previews, ResumeKeeper& keeper)
+      : context_(context), ready_(ready), marks_(marks), previews_(previews), keeper_(keeper) {}
+  absl::Status OnStage(const Progress& progress) override {
+    if (!ready_.ok()) return ready_;
+    const absl::Status go_on = marks_.Report(progress);
+    return keeper_.HoldsBack(progress) ? absl::OkStatus() : go_on;
+  }
   bool WantsLatents(int64_t step, int64_t /*steps*/) const override { return previews_.WantsStep(step); }
   absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
     const absl::Status status = OnStage(progress);
     return status.ok() && latents != nullptr ? previews_.Send(progress, *latents) : status;
   }
+  bool WantsResumePoint(const Progress& progress) override { return keeper_.Wants(progress); }
+  void OnResumePoint(ResumePoint&& point) override { keeper_.Keep(std::move(point)); }
   absl::Status OnWork() override { return GoOn(context_); }
 
  private:
@@ -222,6 +226,7 @@ class LeadObserver : public RunObserver {
   const absl::Status& ready_;
   ProgressMarks& marks_;
   const PreviewSender& previews_;
+  ResumeKeeper& keeper_;
 };
 
 // Returns CANCELLED if this machine is unfit; the job then runs on another worker.
@@ -230,7 +235,7 @@ absl::Status CheckFitness(const RunContext& context) {
   return fit.ok() ? fit : absl::CancelledError(absl::StrCat("the worker is unfit: ", std::string(fit.message())));
 }
 
-// Plans the run with the inputs that it names.
+// Plans the run with the inputs that it names, finds where it begins, and sends both.
 absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunInputs& inputs, const v1::Run& run,
                                           const absl::Status& fit, ProgressMarks& marks) {
   const auto go_on = [&context] { return GoOn(context); };
@@ -239,7 +244,11 @@ absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunIn
     KINORA_RETURN_IF_ERROR(marks.Report({.stage = {StageKind::kReadInputs}}));
     return inputs.Read(run, limits, go_on, request);
   };
-  return context.model.PrepareRun(run.generation(), read, go_on);
+  KINORA_ASSIGN_OR_RETURN(PreparedRun prepared, context.model.PrepareRun(run.generation(), read, go_on));
+  ResumeStart start = FindResumeStart(context.model, inputs, run, prepared, go_on);
+  prepared.from = std::move(start.point);
+  SendResolved(context, run, prepared, start.why_not);
+  return prepared;
 }
 
 // Reports the LoRAs that the last denoising stage has left applied to the weights.
@@ -256,41 +265,63 @@ void SetWorn(const RunPlan& plan, v1::RunResult& result) {
   }
 }
 
+// The measured speed of this attempt's stages. One that an earlier attempt began has none.
+v1::RunSpeed SpeedOf(const PreparedRun& prepared, const v1::Usage& usage) {
+  std::map<std::string, double> seconds(usage.stage_seconds().begin(), usage.stage_seconds().end());
+  if (prepared.from != nullptr) seconds.erase(std::string(ResumedStage(prepared).name()));
+  return ToRunSpeed(prepared.plan, seconds);
+}
+
 struct ClipFile {
   const absl::StatusOr<std::string>& path;
   const FileSinkOptions& options;
 };
 
+// A run on rank 0.
+struct LedRun {
+  const v1::Run& run;
+  const PreparedRun& prepared;
+  const RunArtifacts& artifacts;
+  ResumeKeeper::Options keeping;
+};
+
 // Renders the clip into its file and returns its thumbnail if one is requested. If the file has no path, ends the run
 // with that error on all ranks.
-absl::StatusOr<std::string> Render(const RunContext& context, const v1::Run& run, const PreparedRun& prepared,
-                                   const ClipFile& file, ProgressMarks& marks, v1::RunResult& result) {
+absl::StatusOr<std::string> Render(const RunContext& context, const LedRun& led, const ClipFile& file,
+                                   ProgressMarks& marks, v1::RunResult& result) {
   const std::unique_ptr<ClipSink> sink = MakeFileSink(file.path.value_or(""), file.options);
   ThumbnailSink thumbnail(*sink);
-  ClipSink* const clip = run.output().thumbnail() ? &thumbnail : sink.get();
-  PreviewSender previews(context, run, prepared);
+  ClipSink* const clip = led.run.output().thumbnail() ? &thumbnail : sink.get();
+  PreviewSender previews(context, led.run, led.prepared);
   const absl::Status ready =
       file.path.ok() ? previews.Prepare([&context] { return GoOn(context); }) : file.path.status();
-  LeadObserver observer(context, ready, marks, previews);
-  const absl::Status status = context.model.Generate(prepared, clip, &observer, *result.mutable_usage());
-  KINORA_RETURN_IF_ERROR(RejectedOrFailed(context.model, prepared, status));
+  ResumeKeeper keeper(context, led.run, led.prepared, led.artifacts, led.keeping);
+  LeadObserver observer(context, ready, marks, previews, keeper);
+  const absl::Status status = context.model.Generate(led.prepared, clip, &observer, *result.mutable_usage());
+  KINORA_RETURN_IF_ERROR(RejectedOrFailed(context.model, led.prepared, status));
   return thumbnail.jpeg();
 }
 
-absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
+absl::Status Lead(const RunContext& context, const RunPlace& place, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
+  const absl::Time begin = context.steady.Now();
+  const auto go_on = [&context] { return GoOn(context); };
+  const RunArtifacts& artifacts = place.artifacts;
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   const RunTrace traced(run);
   const absl::Status fit = CheckFitness(context);
-  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareToLead(context, artifacts.inputs, run, fit, marks));
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareToLead(context, place.inputs, run, fit, marks));
   marks.SetPrepared(prepared);
-  SendResolved(context, run, prepared);
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
                                         std::string(ContainerExtension(options.container)));
   ArtifactWriter writer(artifacts.store, run.artifact_key());
   // The following ranks are entering the run, so a failure of this rank alone is reported to all of them inside it.
   const absl::StatusOr<std::string> file = fit.ok() ? writer.Begin(name) : fit;
-  const absl::StatusOr<std::string> thumbnail = Render(context, run, prepared, {file, options}, marks, result);
+  const ResumeKeeper::Options keeping{.interval = place.checkpoint_interval,
+                                      .begin = begin,
+                                      .fraction = [&marks](const Progress& at) { return marks.FractionAt(at); }};
+  const absl::StatusOr<std::string> thumbnail =
+      Render(context, {run, prepared, artifacts, keeping}, {file, options}, marks, result);
   KINORA_RETURN_IF_ERROR(writer.ForClients(thumbnail.status()));
   std::vector<SmallArtifact> others;
   if (run.output().thumbnail()) others.push_back({kThumbnailArtifact, "image/jpeg", *thumbnail});
@@ -301,15 +332,14 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = {StageKind::kFinalize}}));
   const absl::Time commit_begin = context.steady.Now();
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, name, *file, writer));
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, artifacts.Deliver(run, name, *file, writer, go_on));
   context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(context.steady.Now() - commit_begin));
   *result.add_artifacts() = ToArtifact(name, ContainerMediaType(options.container), stored);
   for (const SmallArtifact& other : others) {
     KINORA_RETURN_IF_ERROR(AddArtifact(context, other, artifacts, run, result));
   }
   marks.EndStage(context.steady.Now());
-  const auto& seconds = result.usage().stage_seconds();
-  *result.mutable_speed() = ToRunSpeed(prepared.plan, {seconds.begin(), seconds.end()});
+  *result.mutable_speed() = SpeedOf(prepared, result.usage());
   return absl::OkStatus();
 }
 
@@ -344,7 +374,10 @@ v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
   absl::Status status;
   try {
     UploadLine* const uploads = lines_ == nullptr ? nullptr : &lines_->artifacts;
-    status = Lead(context, {.store = store_, .uploads = uploads, .inputs = inputs_}, run, marks, result);
+    const RunPlace place{.artifacts = {.store = store_, .uploads = uploads},
+                         .inputs = inputs_,
+                         .checkpoint_interval = checkpoint_interval_};
+    status = Lead(context, place, run, marks, result);
   } catch (const std::bad_alloc&) {  // by a string or vector; large memory is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
@@ -370,8 +403,11 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   return result;
 }
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines) {
-  if (context.rank == 0) return std::make_unique<LeadingRank>(store, lines, FolderOfThisProgram() + "/kinora-decode");
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines,
+                               absl::Duration checkpoint_interval) {
+  if (context.rank == 0) {
+    return std::make_unique<LeadingRank>(store, lines, FolderOfThisProgram() + "/kinora-decode", checkpoint_interval);
+  }
   return std::make_unique<FollowingRank>();
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "engine/processes/abort_signal.h"
 #include "engine/processes/rendezvous.h"
@@ -40,6 +41,8 @@ struct RunContext {
   const std::atomic<bool>& cancelled;                  // checked after each step
   std::atomic<int64_t>& units_done;                    // grows with each step and other unit of work
   Fitness* fitness = nullptr;                          // of this rank's machine; null: always fit
+  // Whether a run that is cancelled while it denoises first stores a resume point. Null: no.
+  const std::atomic<bool>* keep_state = nullptr;
   const Clock& steady = Clock::Steady();
 };
 
@@ -53,20 +56,24 @@ class Rank {
 // Writes the model's clip to a file of the requested container and delivers it to the frontend, then its thumbnail and
 // its trace if they are requested; the artifacts in the result are durable. The result's error is CANCELLED after
 // `cancelled`, or if the machine is found unfit before the run or after a failure of it; otherwise the model's, the
-// sink's or the store's error. Removes the files of a failed run.
+// sink's or the store's error. Removes the files of a failed run, except for its resume points.
 class LeadingRank : public Rank {
  public:
   // lines: transfers files between `store` and the frontend; null: the frontend shares `store`, which then holds the
-  // inputs too. The caller must keep both alive. decoder: path of kinora-decode.
-  explicit LeadingRank(DirectoryArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "")
+  // inputs too. The caller must keep both alive. decoder: path of kinora-decode. checkpoint_interval: between two
+  // resume points of a run; 0: it has none but those of RunContext::keep_state.
+  explicit LeadingRank(DirectoryArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "",
+                       absl::Duration checkpoint_interval = absl::ZeroDuration())
       : store_(store),
         lines_(lines),
+        checkpoint_interval_(checkpoint_interval),
         inputs_{.store = store, .line = lines == nullptr ? nullptr : &lines->inputs, .decoder = std::move(decoder)} {}
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 
  private:
   DirectoryArtifactStore& store_;
   FileLines* const lines_;
+  const absl::Duration checkpoint_interval_;
   const RunInputs inputs_;
 };
 
@@ -78,7 +85,8 @@ class FollowingRank : public Rank {
 };
 
 // Returns the rank of this process. Expects kinora-decode in the folder of this program.
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines = nullptr);
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines,
+                               absl::Duration checkpoint_interval);
 
 }  // namespace kinora
 

@@ -131,7 +131,8 @@ absl::StatusOr<std::optional<v1::Run>> RankLoop::NextRun() {
   if (ended_) return *ended_;
   running_ = std::move(runs_.front());
   runs_.pop_front();
-  cancelled_ = IsOf(last_cancel_, *running_);
+  cancelled_ = keep_state_ = false;
+  if (IsOf(last_cancel_, *running_)) CancelRun(last_cancel_.keep_state());
   phase_ = "run";
   return running_;
 }
@@ -143,7 +144,8 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
                            .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
                            .cancelled = cancelled_,
                            .units_done = units_done_,
-                           .fitness = &fitness_};
+                           .fitness = &fitness_,
+                           .keep_state = &keep_state_};
   v1::WorkerMessage message;
   *message.mutable_run_result() = rank.Run(context, run);
   absl::Status status = FromRpcStatus(message.run_result().error());
@@ -208,7 +210,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
       break;
     case v1::FrontendMessage::kCancel:
       last_cancel_ = message.cancel();
-      if (running_ && IsOf(last_cancel_, *running_)) cancelled_ = true;
+      if (running_ && IsOf(last_cancel_, *running_)) CancelRun(last_cancel_.keep_state());
       break;
     case v1::FrontendMessage::kSpeeds:
       speeds_ = message.speeds();
@@ -233,7 +235,12 @@ void RankLoop::OnEnd(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
   if (phase_ == "load") lost_.Raise();  // a run ends at its next step instead
   ended_ = status.ok() ? absl::UnavailableError("the frontend closed the stream") : status;
-  cancelled_ = true;  // nobody wants the result
+  CancelRun(/*keep_state=*/false);  // nobody wants the result
+}
+
+void RankLoop::CancelRun(bool keep_state) {
+  keep_state_ = keep_state;
+  cancelled_ = true;  // last: a run that sees it sees what to do with the state
 }
 
 void RankLoop::Stop(absl::Duration grace) {
@@ -249,7 +256,7 @@ void RankLoop::Stop(absl::Duration grace) {
     };
     absl::MutexLock lock(&mu_);
     steady.AwaitUntil(mu_, absl::Condition(&over), stop_deadline_);
-    cancelled_ = true;
+    if (!cancelled_) CancelRun(/*keep_state=*/true);
   });
 }
 

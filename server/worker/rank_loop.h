@@ -57,7 +57,8 @@ class RankLoop {
   // Reports to the frontend that this rank has failed alone, in its load or in a run, and waits briefly for the end of
   // the stream, which the frontend causes. Returns `status`.
   absl::Status SayRankFailed(const absl::Status& status);
-  // Makes Run return after the present run, which is cancelled if it takes longer than `grace`. Any thread.
+  // Makes Run return after the present run, which is cancelled and keeps its state if it takes longer than `grace`. Any
+  // thread.
   void Stop(absl::Duration grace);
   // Reports progress of a load that does not read files. Any thread.
   void NoteProgress() { ++units_done_; }
@@ -75,6 +76,7 @@ class RankLoop {
   void AnswerEstimates(Model& model);                // also passes the SpeedHistory to the model
   absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nullopt after Stop
   absl::Status RunOne(Rank& rank, Model& model, const v1::Run& run);
+  void CancelRun(bool keep_state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnAbort(const v1::Abort& abort);
   void OnEstimate(const v1::EstimateRequest& request);
 
@@ -86,7 +88,8 @@ class RankLoop {
   WorkerMetrics& metrics_;
   const std::function<void()> on_stream_end_;
   std::atomic<bool> dismissed_ = false;
-  std::atomic<bool> cancelled_ = false;  // whether the present run is cancelled
+  std::atomic<bool> cancelled_ = false;   // whether the present run is cancelled
+  std::atomic<bool> keep_state_ = false;  // whether it then stores its state first
   std::atomic<int64_t> units_done_ = 0;
 
   mutable absl::Mutex mu_;

@@ -2,10 +2,13 @@
 #ifndef KINORA_SERVER_WORKER_RUN_INPUTS_H_
 #define KINORA_SERVER_WORKER_RUN_INPUTS_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/file_descriptor.h"
 #include "engine/request/request.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
@@ -25,6 +28,15 @@ struct RunInputs {
   // it differs from the upload. Other errors: as InputLine::Fetch.
   absl::Status Read(const v1::Run& run, const InputLimits& limits, const std::function<absl::Status()>& go_on,
                     GenerationRequest& request) const;
+
+  // Returns the bytes of the file that run.resume_from describes. Fails with DataLoss if it has another size or digest,
+  // or more than `most_bytes`. Other errors: as Read.
+  absl::StatusOr<std::string> ReadResumeFile(const v1::Run& run, int64_t most_bytes,
+                                             const std::function<absl::Status()>& go_on) const;
+
+ private:
+  absl::StatusOr<FileDescriptor> Open(const v1::Run& run, const std::string& id,
+                                      const std::function<absl::Status()>& go_on) const;
 };
 
 }  // namespace kinora

@@ -30,6 +30,10 @@ class UploadLine {
   void Receive(const v1::UploadAnswer& answer) { answers_.Receive(answer); }
   // Ends every present and later Upload with `why`, which must not be OK. Only the first call has an effect.
   void Abort(const absl::Status& why) { answers_.Abort(why); }
+  // Ends the present Upload and every later one until Resume with Cancelled, even if the frontend does not answer. The
+  // frontend then keeps nothing of the file.
+  void Interrupt() { answers_.Interrupt(); }
+  void Resume() { answers_.Resume(); }
 
  private:
   absl::Status SendPiece(const v1::WorkerMessage& piece);

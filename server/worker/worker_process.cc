@@ -229,7 +229,8 @@ absl::StatusOr<Ending> Serve(v1::WorkerConfig config, const std::string& secret,
                             .rendezvous = rendezvous,
                             .lost = lost,
                             .group_key = client->welcome().group_key()};
-  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &files);
+  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &files,
+                                              absl::Seconds(config.checkpoint_seconds()));
   std::unique_ptr<Model> model;  // outlives the loop, whose threads use it
   absl::Status status;
   bool dismissed = false;

@@ -255,6 +255,10 @@ TEST(CheckFrontendConfig, FieldsOfAWorkerWithoutAModelHaveNoEffectAndAreRejected
         {"worker { device: 'abacus' }", "worker.device: "},
         {"worker { http_address: 'nowhere' }", "worker.http_address: "},
         {"worker { threads: -3 }", "worker.threads: "},
+        {"worker { model: 'm' checkpoint_seconds: -1 }", "worker.checkpoint_seconds: -1 must be a number"},
+        {"groups { id: 'a' worker { model: 'm' checkpoint_seconds: inf } }",
+         "groups[0].worker.checkpoint_seconds: inf"},
+        {"worker { model: 'm' checkpoint_seconds: nan }", "worker.checkpoint_seconds: nan"},
         {"worker { lora_cache_bytes: 7 } groups { id: 'a' worker { model: 'm' } }", "worker.lora_cache_bytes: "}}) {
     v1::FrontendConfig config = DefaultFrontendConfig();
     ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &config));

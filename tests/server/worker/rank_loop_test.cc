@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class EndingRank : public Rank {  // reports only how the model's run ended
+class EndingRank : public Rank {  // reports only how the model's run ended, and whether it keeps its state
  public:
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override {
     v1::RunResult result;
@@ -31,6 +31,7 @@ class EndingRank : public Rank {  // reports only how the model's run ended
       return context.cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
     });
     const absl::Status status = context.model.Generate(PreparedRun{}, nullptr, &observer, usage);
+    result.set_step_reached(*context.keep_state ? 1 : 0);  // for the test: whether the state is to be kept
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
     return result;
   }
@@ -70,8 +71,9 @@ class RankLoopTest : public testing::Test {
     message.mutable_run()->set_attempt(1);
     frontend_.Send(message);
   }
-  void SendCancel(const std::string& id) {
+  void SendCancel(const std::string& id, bool keep_state = false) {
     v1::FrontendMessage message;
+    message.mutable_cancel()->set_keep_state(keep_state);
     message.mutable_cancel()->set_video_id(id);
     message.mutable_cancel()->set_attempt(1);
     frontend_.Send(message);
@@ -174,6 +176,27 @@ TEST_F(RankLoopTest, ACancelMayComeBeforeItsRunHasBegun) {
   EXPECT_THAT(AwaitEnd(), IsOk());
 }
 
+TEST_F(RankLoopTest, ACancelSaysWhetherTheStateIsKept) {
+  Start();
+  for (const bool keep : {true, false}) {
+    absl::Notification begun;
+    RunUntilCancelled(begun);
+    const std::string id = keep ? "kept" : "dropped";
+    SendRun(id);
+    begun.WaitForNotification();
+    SendCancel(id, keep);
+    EXPECT_EQ(frontend_.Next().run_result().step_reached(), keep ? 1 : 0);
+  }
+  model_.run = FakeModel::Render;
+  SendRun("b");
+  EXPECT_EQ(frontend_.Next().run_result().step_reached(), 0);
+  SendCancel("c", /*keep_state=*/true);  // before its run
+  SendRun("c");
+  EXPECT_EQ(frontend_.Next().run_result().step_reached(), 1);
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
 // However many estimates a frontend requests while one is in progress, the worker's memory stays bounded, and each
 // request gets one answer.
 TEST_F(RankLoopTest, EstimatesBeyondThoseThatMayWaitAreRefusedAtOnce) {
@@ -236,7 +259,34 @@ TEST_F(RankLoopTest, AShutdownWithoutGraceEndsTheRun) {
   SendRun("a");
   begun.WaitForNotification();
   Shutdown(absl::ZeroDuration());
-  EXPECT_EQ(frontend_.Next().run_result().error().code(), static_cast<int>(absl::StatusCode::kCancelled));
+  const v1::RunResult result = frontend_.Next().run_result();
+  EXPECT_EQ(result.error().code(), static_cast<int>(absl::StatusCode::kCancelled));
+  EXPECT_EQ(result.step_reached(), 1);  // the state is kept
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, ASignalKeepsTheStateUnlessTheRunIsCancelledAlready) {
+  Start();
+  absl::Notification begun, stopped;
+  model_.run = [&](ClipSink*, FakeModel::Report report) {
+    begun.Notify();
+    absl::Status status;
+    while (status.ok()) status = report({.stage = {StageKind::kDenoise}});
+    stopped.WaitForNotification();
+    return status;
+  };
+  SendRun("a");
+  begun.WaitForNotification();
+  SendCancel("a");
+  // The cancel has arrived when a later message is answered.
+  v1::FrontendMessage message;
+  message.mutable_estimate()->set_id(5);
+  frontend_.Send(message);
+  EXPECT_EQ(frontend_.Next().estimate_result().id(), 5);
+  loop_->Stop(absl::ZeroDuration());
+  stopped.Notify();
+  EXPECT_EQ(frontend_.Next().run_result().step_reached(), 0);
+  frontend_.Break();
   EXPECT_THAT(AwaitEnd(), IsOk());
 }
 

@@ -363,7 +363,8 @@ TEST_F(RankTest, RankZeroLeads) {
   JoinRendezvous alone([](const v1::WorkerMessage&) {});
   AbortSignal lost;
   const auto rank = [&](int number) {
-    return MakeRank({.rank = number, .world_size = 2, .rendezvous = alone, .lost = lost}, *store_);
+    return MakeRank({.rank = number, .world_size = 2, .rendezvous = alone, .lost = lost}, *store_, nullptr,
+                    absl::Seconds(30));
   };
   EXPECT_NE(dynamic_cast<LeadingRank*>(rank(0).get()), nullptr);
   EXPECT_NE(dynamic_cast<FollowingRank*>(rank(1).get()), nullptr);

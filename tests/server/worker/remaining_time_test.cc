@@ -82,5 +82,38 @@ TEST_F(RemainingTimeTest, OfAPlanWithoutCostsIsUnknown) {
   EXPECT_LT(estimate.remaining_seconds, 0);
 }
 
+// What an earlier attempt has done is done from the beginning, and does not make this attempt seem fast.
+TEST_F(RemainingTimeTest, OfARunThatContinuesCountsOnlyWhatIsLeft) {
+  const ResumePoint from{.stage = 1, .step = 3, .values = {}};
+  const auto expected = [](Stage stage) { return stage == kDenoise ? 80.0 : 10.0; };
+  RemainingTime time(plan_, expected, clock_, &from);
+  const RunEstimate begin = After(0, time, {.stage = kEncode});
+  EXPECT_NEAR(begin.fraction, 0.6, 1e-9);
+  EXPECT_NEAR(begin.remaining_seconds, 40, 1e-9);
+  const RunEstimate denoise = After(10, time, {.stage = kDenoise, .total_steps = 4});
+  EXPECT_NEAR(denoise.fraction, 0.7, 1e-9);
+  EXPECT_NEAR(denoise.remaining_seconds, 30, 1e-9);
+  EXPECT_DOUBLE_EQ(time.FractionAt({.stage = kDenoise, .step = 4, .total_steps = 4}), 0.9);
+  const RunEstimate last = After(20, time, {.stage = kDenoise, .step = 4, .total_steps = 4});
+  EXPECT_NEAR(last.fraction, 0.9, 1e-9);
+  EXPECT_NEAR(last.remaining_seconds, 10, 1e-9);
+}
+
+TEST_F(RemainingTimeTest, OfARunThatContinuesInALaterStageHoldsThePassedStages) {
+  plan_.stages[1].part = 1;
+  plan_.stages.push_back({.kind = StageKind::kUpsample});
+  plan_.stages.push_back({.kind = StageKind::kDenoise, .part = 2, .steps = 2});
+  plan_.stages.push_back({.kind = StageKind::kDecodeVideo});
+  const ResumePoint from{.stage = 3, .step = 2, .values = {}};  // all of the second stage
+  RemainingTime time(
+      plan_, [](Stage) { return 10.0; }, clock_, &from);
+  const RunEstimate begin = After(0, time, {.stage = kEncode});
+  EXPECT_NEAR(begin.fraction, 0.5, 1e-9);
+  EXPECT_NEAR(begin.remaining_seconds, 30, 1e-9);  // encode, decode and finalize
+  const RunEstimate decode = After(10, time, {.stage = {StageKind::kDecodeVideo}});
+  EXPECT_NEAR(decode.fraction, 4.0 / 6, 1e-12);
+  EXPECT_NEAR(decode.remaining_seconds, 20, 1e-9);
+}
+
 }  // namespace
 }  // namespace kinora

@@ -97,5 +97,29 @@ TEST_F(UploadLineTest, AFileThatIsNotThereIsSaid) {
   EXPECT_TRUE(pieces_.empty());
 }
 
+// A frontend that does not answer ends no upload; the line serves the next one.
+TEST_F(UploadLineTest, AnInterruptedUploadEndsWithoutItsAnswerAndALaterOneIsSent) {
+  UploadLine* line = nullptr;
+  bool silent = true;
+  UploadLine quiet([&](const v1::WorkerMessage& message) {
+    if (silent) return line->Interrupt();
+    v1::UploadAnswer answer;
+    answer.set_video_id("job");
+    answer.set_attempt(2);
+    answer.set_name(message.upload_chunk().name());
+    line->Receive(answer);
+  });
+  line = &quiet;
+  WriteFile(directory_.File("point"), "state");
+  const auto upload = [&] {
+    return quiet.Upload(run_, "resume-1", directory_.File("point"), &absl::OkStatus).status();
+  };
+  EXPECT_THAT(upload(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(upload(), StatusIs(absl::StatusCode::kCancelled));  // until Resume
+  silent = false;
+  quiet.Resume();
+  EXPECT_THAT(upload(), IsOk());
+}
+
 }  // namespace
 }  // namespace kinora
