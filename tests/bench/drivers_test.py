@@ -55,6 +55,11 @@ def preview_cost(build: Path, _folder: Path) -> None:
     run(sys.executable, HERE / "preview_cost.py", "--build", build, "--shape", "64x64x9", "--steps", 2, expected="64x64x9")
 
 
+def resume_cost(build: Path, _folder: Path) -> None:
+    run(sys.executable, HERE / "resume_cost.py", "--build", build, "--shape", "64x64x9", "--steps", 2, "--pairs", 1,
+        "--interval", 0.01, expected="median of 1 pairs")
+
+
 DRIVERS = {
     "audio_bench": lambda build, _: run(build / "tests/bench/audio_bench", 0.1, 2, 1, expected="vocoder_2_3"),
     "group_bench": lambda build, _: run(build / "tests/bench/group_bench", 1, 64, expected="tokens=2"),
@@ -73,6 +78,7 @@ DRIVERS = {
     "compare_builds": compare_builds,
     "compare_diffusers": compare_diffusers,
     "preview_cost": preview_cost,
+    "resume_cost": resume_cost,
 }
 
 
