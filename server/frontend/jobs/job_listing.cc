@@ -105,11 +105,11 @@ absl::StatusOr<JobPage> ListJobs(Database& database, const ListOptions& options,
     }
     last = select.Int(0);
     const std::string video = select.Bytes(1);
-    absl::StatusOr<v1::Video> parsed = ReadVideo(select.Bytes(2), video, select.Int(3) != 0);
-    if (!parsed.ok()) parsed = DamagedVideo(select.Bytes(2));
-    if (!IsSearchedFor(*parsed, options)) continue;
+    absl::StatusOr<VideoRow> read = ReadVideo(select.Bytes(2), video, select.Int(3) != 0);
+    v1::Video parsed = read.ok() ? std::move(read->video) : DamagedVideo(select.Bytes(2));
+    if (!IsSearchedFor(parsed, options)) continue;
     bytes += video.size();
-    page.videos.push_back(*std::move(parsed));
+    page.videos.push_back(std::move(parsed));
   }
 }
 

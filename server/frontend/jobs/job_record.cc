@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/common/sha256.h"
+#include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 
@@ -26,6 +27,11 @@ void StampState(absl::Time now, JobRecord& record, v1::VideoEvent* event) {
   *event->mutable_state() = record.video;
 }
 
+void ForgetPoint(JobRecord& record) {
+  record.resume.reset();
+  record.video.clear_resume_point();
+}
+
 // Enters a terminal state: sets the times, ends the lease and fills in the event.
 void End(v1::Video::State state, const JobRules& rules, absl::Time now, JobRecord& record, v1::VideoEvent* event) {
   v1::Video& video = record.video;
@@ -37,6 +43,7 @@ void End(v1::Video::State state, const JobRules& rules, absl::Time now, JobRecor
   *video.mutable_expire_time() = ToProto(now + ttl);
   for (v1::Artifact& artifact : *video.mutable_artifacts()) *artifact.mutable_expire_time() = video.expire_time();
   record.owner.clear();
+  ForgetPoint(record);
   Stamp(now, record, event);
   *event->mutable_terminal() = video;
 }
@@ -167,6 +174,22 @@ absl::Status Append(const Attempt& attempt, const v1::VideoEvent& added, absl::T
   return absl::OkStatus();
 }
 
+absl::Status PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point, JobRecord& record) {
+  KINORA_RETURN_IF_ERROR(CheckCurrent(attempt, record));
+  ForgetPoint(record);
+  if (point.id().empty()) return absl::OkStatus();
+  v1::ResumeMark& mark = record.resume.emplace();
+  mark.set_video_id(attempt.id);
+  mark.set_attempt(attempt.number);
+  *mark.mutable_point() = point;
+  v1::Progress& shown = *record.video.mutable_resume_point();
+  shown.set_stage(std::string(StageOf(point).name()));
+  shown.set_step(point.step());
+  shown.set_total_steps(point.total_steps());
+  shown.set_fraction(point.fraction());
+  return absl::OkStatus();
+}
+
 absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRules& rules, absl::Time now,
                     JobRecord& record, v1::VideoEvent* event) {
   KINORA_RETURN_IF_ERROR(CheckCurrent(attempt, record));
@@ -195,6 +218,8 @@ absl::Status Requeue(const Attempt& attempt, const Release& release, const JobRu
   }
   record.lost_groups += release.lost_group ? 1 : 0;
   v1::Video& video = record.video;
+  if (release.preempted) video.set_preemptions(video.preemptions() + 1);
+  if (release.drop_earlier_point && record.resume && record.resume->attempt() != attempt.number) ForgetPoint(record);
   if (record.cancel_requested) {
     SetReached(release.progress, video);
     End(v1::Video::CANCELLED, rules, now, record, event);

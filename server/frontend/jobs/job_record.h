@@ -35,6 +35,7 @@ struct JobRecord {
   bool delete_requested = false;  // and so is the cancellation; the job is deleted when it ends
   int lost_groups = 0;
   int64_t last_sequence = 0;
+  std::optional<v1::ResumeMark> resume{};  // see JobStore::PutResumePoint
 };
 
 bool IsTerminal(v1::Video::State state);
@@ -57,6 +58,7 @@ absl::Status Claim(std::string_view owner, absl::Duration lease, absl::Time now,
 absl::Status Renew(const Attempt& attempt, absl::Duration lease, absl::Time now, JobRecord& record);
 absl::Status Append(const Attempt& attempt, const v1::VideoEvent& added, absl::Time now, JobRecord& record,
                     v1::VideoEvent* event);
+absl::Status PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point, JobRecord& record);
 absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRules& rules, absl::Time now,
                     JobRecord& record, v1::VideoEvent* event);
 absl::Status Requeue(const Attempt& attempt, const Release& release, const JobRules& rules, absl::Time now,

@@ -2,10 +2,12 @@
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_ROWS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_ROWS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "kinora/v1/video_generation.pb.h"
+#include "kinora/v1/worker.pb.h"
 #include "server/frontend/jobs/job_store.h"
 
 // SQL for the checksum of a row of jobs with these two values. Keep the column order of job_schema.cc.
@@ -20,8 +22,16 @@ namespace kinora {
 // DataLoss. Escapes the ID, because it may be damaged, too.
 absl::Status Damaged(const JobId& id);
 
-// bytes: the column `video`. sound: KINORA_JOB_IS_SOUND. Fails with Damaged.
-absl::StatusOr<v1::Video> ReadVideo(const JobId& id, const std::string& bytes, bool sound);
+// The column `video`: the Video and, in a field that Video does not have, the job's resume point. Versions that do not
+// know resume points keep the field as it is.
+std::string VideoColumn(const v1::Video& video, const std::optional<v1::ResumeMark>& resume);
+
+struct VideoRow {
+  v1::Video video;
+  std::optional<v1::ResumeMark> resume;
+};
+// bytes: a VideoColumn. sound: KINORA_JOB_IS_SOUND. Fails with Damaged.
+absl::StatusOr<VideoRow> ReadVideo(const JobId& id, const std::string& bytes, bool sound);
 
 }  // namespace kinora
 

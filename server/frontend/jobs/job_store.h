@@ -12,12 +12,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
+#include "kinora/v1/worker.pb.h"
 #include "server/frontend/jobs/store_call.h"
 
 namespace kinora {
@@ -37,7 +39,8 @@ struct Created {
 };
 struct Claimed {
   Attempt attempt;
-  v1::Video video;  // RUNNING; `effective` and `output` describe the work
+  v1::Video video;                         // RUNNING; `effective` and `output` describe the work
+  std::optional<v1::ResumeMark> resume{};  // where an earlier attempt, which it names, got to
 };
 struct Lease {
   absl::Time expiry;
@@ -53,9 +56,11 @@ struct Outcome {
 
 struct Release {  // end of an attempt without an outcome
   std::string why;
-  bool lost_group = false;  // the group was lost, which counts against max_lost_groups
-  v1::Progress progress{};  // as in Outcome
-  bool if_lost = false;     // only if the attempt's lease is over; otherwise Aborted
+  bool lost_group = false;          // the group was lost, which counts against max_lost_groups
+  v1::Progress progress{};          // as in Outcome
+  bool drop_earlier_point = false;  // forgets a resume point that another attempt stored
+  bool preempted = false;           // adds to Video.preemptions
+  bool if_lost = false;             // only if the attempt's lease is over; otherwise Aborted
 };
 struct ListOptions {
   int page_size = 0;
@@ -77,6 +82,7 @@ struct UnfinishedJob {
   Attempt attempt;          // if RUNNING or FINALIZING; otherwise number 0
   absl::Time lease_expiry;  // likewise
   bool detach = false;      // false: created by GenerateVideo, cancelled unless watched
+  std::optional<v1::ResumeMark> resume{};
 };
 struct JobHistory {
   v1::Video video;
@@ -102,6 +108,10 @@ class JobStore {
   // `event` has `stage`, or `state` with state RUNNING or FINALIZING, whose `resolved` is stored if set. The store
   // fills in video_id, sequence, time and the rest of the Video.
   virtual void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) = 0;
+  // Stores where the next attempt can continue; a point without an ID: at the beginning. Stores no event. It is kept
+  // until it is replaced, dropped by a Release, or the job ends. `done` gets the replaced one.
+  virtual void PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point,
+                              Done<std::optional<v1::ResumeMark>> done) = 0;
   virtual void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) = 0;
   // Ends the attempt without an outcome: RUNNING → QUEUED. The max_lost_groups-th lost group fails the job with
   // ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancellation was requested becomes CANCELLED. The Video passed to

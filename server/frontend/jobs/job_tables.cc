@@ -36,7 +36,9 @@ absl::StatusOr<std::vector<JobId>> ReadIds(Statement& select) {
 absl::StatusOr<JobRecord> ReadRecord(const Statement& row) {
   const JobId id = row.Bytes(0);
   JobRecord record;
-  KINORA_ASSIGN_OR_RETURN(record.video, ReadVideo(id, row.Bytes(1), row.Int(10) != 0));
+  KINORA_ASSIGN_OR_RETURN(VideoRow stored, ReadVideo(id, row.Bytes(1), row.Int(10) != 0));
+  record.video = std::move(stored.video);
+  record.resume = std::move(stored.resume);
   if (!record.scheduling.ParseFromString(row.Bytes(2))) return Damaged(id);
   record.detach = row.Int(3) != 0;
   record.owner = row.Bytes(4);
@@ -74,7 +76,7 @@ int64_t ExpireMicros(const v1::Video& video) {  // a job that has not ended neve
 void BindState(const JobRecord& record, Statement& statement) {
   statement.Bind(static_cast<int64_t>(record.video.state()))
       .Bind(ExpireMicros(record.video))
-      .BindBlob(record.video.SerializeAsString())
+      .BindBlob(VideoColumn(record.video, record.resume))
       .Bind(record.owner)
       .Bind(absl::ToUnixMicros(record.lease_expiry))
       .Bind(absl::ToUnixMicros(record.queued_since))

@@ -93,7 +93,8 @@ void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Durati
             JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
               return kinora::Claim(owner, lease, now, record, event);
             }));
-        return Claimed{.attempt = CurrentAttempt(record), .video = std::move(record.video)};
+        return Claimed{
+            .attempt = CurrentAttempt(record), .video = std::move(record.video), .resume = std::move(record.resume)};
       },
       std::move(done));
 }
@@ -120,6 +121,22 @@ void SqliteJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added,
                         return kinora::Append(attempt, added, now, record, event);
                       })
             .status();
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point,
+                                    Done<std::optional<v1::ResumeMark>> done) {
+  using Replaced = std::optional<v1::ResumeMark>;
+  file_->Write<Replaced>(
+      Room::kTakes,
+      [this, attempt, point](JobTables& tables, Events& events) -> absl::StatusOr<Replaced> {
+        Replaced replaced;
+        KINORA_RETURN_IF_ERROR(Change(tables, events, attempt.id, [&](absl::Time, JobRecord& record, v1::VideoEvent*) {
+                                 replaced = record.resume;
+                                 return kinora::PutResumePoint(attempt, point, record);
+                               }).status());
+        return replaced;
       },
       std::move(done));
 }
@@ -280,7 +297,8 @@ UnfinishedJob ToUnfinished(JobRecord record) {
                     .scheduling = std::move(record.scheduling),
                     .attempt = {},
                     .lease_expiry = record.lease_expiry,
-                    .detach = record.detach};
+                    .detach = record.detach,
+                    .resume = std::move(record.resume)};
   job.attempt = {job.video.id(), record.owner.empty() ? 0 : job.video.attempt(), record.owner};
   return job;
 }

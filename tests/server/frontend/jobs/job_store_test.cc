@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
@@ -65,6 +66,17 @@ class JobStoreTest : public testing::TestWithParam<bool> {
     return WaitFor<v1::Video>([&](Done<v1::Video> done) {
       store_->Requeue(attempt, {.why = "signal 9", .lost_group = lost}, std::move(done));
     });
+  }
+  absl::StatusOr<std::optional<v1::ResumeMark>> PutPoint(const Attempt& attempt, const std::string& id, int step = 3) {
+    v1::ResumePoint point;
+    point.set_id(id);
+    point.set_stage(v1::STAGE_DENOISE);
+    point.set_part(1);
+    point.set_step(step);
+    point.set_total_steps(8);
+    point.set_fraction(0.25);
+    return WaitFor<std::optional<v1::ResumeMark>>(
+        [&](auto done) { store_->PutResumePoint(attempt, point, std::move(done)); });
   }
   absl::Status Finish(const Attempt& attempt, const Outcome& outcome) {
     return WaitForStatus([&](Finished done) { store_->Finish(attempt, outcome, std::move(done)); });
@@ -204,6 +216,68 @@ TEST_P(JobStoreTest, OnlyTheCurrentAttemptMayWrite) {
   EXPECT_THAT(Finish({.id = id, .number = 2, .owner = "another"}, {}), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(Finish(second, {}), IsOk());
   EXPECT_THAT(Finish(second, {}), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_P(JobStoreTest, AResumePointIsShownAndOutlivesItsAttemptUntilItIsReplaced) {
+  const JobId id = CreateOne();
+  const Attempt first = ClaimOne(id);
+  const size_t events = heard_.size();
+  KINORA_ASSERT_OK_AND_ASSIGN(std::optional<v1::ResumeMark> replaced, PutPoint(first, "a"));
+  EXPECT_FALSE(replaced);
+  EXPECT_EQ(heard_.size(), events) << "it is no event";
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video shown, Get(id));
+  EXPECT_EQ(shown.resume_point().ShortDebugString(), "stage: \"denoise_1\" step: 3 total_steps: 8 fraction: 0.25");
+  EXPECT_THAT(Requeue(first, /*lost=*/true), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(const Claimed second, Claim(id));
+  ASSERT_TRUE(second.resume);
+  EXPECT_EQ(second.resume->attempt(), 1);
+  EXPECT_EQ(second.resume->point().id(), "a");
+  KINORA_ASSERT_OK_AND_ASSIGN(replaced, PutPoint(second.attempt, "b", 5));
+  EXPECT_EQ(replaced->point().id(), "a");
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage page, List({.page_size = 1, .page_token = "", .states = {}}));
+  EXPECT_EQ(page.videos.at(0).resume_point().step(), 5);
+  EXPECT_EQ(v1::Video::GetReflection()->GetUnknownFields(page.videos.at(0)).field_count(), 0) << "shown to clients";
+}
+
+TEST_P(JobStoreTest, OnlyTheCurrentAttemptStoresAResumePoint) {
+  const JobId id = CreateOne();
+  const Attempt first = ClaimOne(id);
+  const auto refused = StatusIs(absl::StatusCode::kAborted);
+  EXPECT_THAT(PutPoint({.id = id, .number = 1, .owner = "another"}, "a"), refused);
+  EXPECT_THAT(Requeue(first, true), IsOk());
+  EXPECT_THAT(PutPoint(first, "a"), refused) << "it waits";
+  const Attempt second = ClaimOne(id);
+  EXPECT_THAT(PutPoint(first, "a"), refused);
+  EXPECT_THAT(PutPoint(second, "a"), IsOk());
+  EXPECT_THAT(Finish(second, {}), IsOk());
+  EXPECT_THAT(PutPoint(second, "b"), refused) << "it has ended";
+}
+
+TEST_P(JobStoreTest, AResumePointIsDroppedWhenItIsToldToAndWhenTheJobEnds) {
+  const JobId id = CreateOne();
+  const Attempt first = ClaimOne(id);
+  EXPECT_THAT(PutPoint(first, "a"), IsOk());
+  const auto release = [&](const Attempt& attempt) {
+    return WaitFor<v1::Video>([&](auto done) {
+      store_->Requeue(attempt, {.why = "signal 9", .drop_earlier_point = true, .preempted = true}, std::move(done));
+    });
+  };
+  KINORA_ASSERT_OK_AND_ASSIGN(v1::Video video, release(first));
+  EXPECT_TRUE(video.has_resume_point()) << "its own";
+  KINORA_ASSERT_OK_AND_ASSIGN(video, release(ClaimOne(id)));
+  EXPECT_FALSE(video.has_resume_point());
+  EXPECT_EQ(video.preemptions(), 2);
+  KINORA_ASSERT_OK_AND_ASSIGN(const Claimed third, Claim(id));
+  EXPECT_FALSE(third.resume);
+  EXPECT_THAT(PutPoint(third.attempt, "c"), IsOk());
+  EXPECT_THAT(PutPoint(third.attempt, ""), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Get(id));
+  EXPECT_FALSE(video.has_resume_point()) << "without an ID: at the beginning";
+  EXPECT_THAT(PutPoint(third.attempt, "d"), IsOk());
+  EXPECT_THAT(Requeue(third.attempt, false), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Cancel(id));
+  EXPECT_FALSE(video.has_resume_point());
+  EXPECT_FALSE(heard_.back().terminal().has_resume_point());
 }
 
 TEST_P(JobStoreTest, LostGroupsCountAndTheSecondOneFailsTheJob) {

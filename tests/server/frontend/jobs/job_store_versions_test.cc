@@ -12,6 +12,7 @@
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/job_rows.h"
 #include "server/frontend/jobs/job_schema.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_frontend_records.h"
@@ -160,6 +161,13 @@ void ExpectEverythingGoesOn(JobStore& store, FakeClock& clock) {
                                   store.Claim(job.video.id(), "embedded", kSampleLease, std::move(done));
                                 }));
     EXPECT_EQ(claimed.attempt.number, job.video.attempt() + 1);
+    EXPECT_FALSE(claimed.resume);
+    v1::ResumePoint point;
+    point.set_id("a point");
+    point.set_stage(v1::STAGE_DENOISE);
+    EXPECT_THAT(WaitFor<std::optional<v1::ResumeMark>>(
+                    [&](auto done) { store.PutResumePoint(claimed.attempt, point, std::move(done)); }),
+                IsOk());
     EXPECT_THAT(WaitForStatus([&](auto done) { store.Finish(claimed.attempt, {}, std::move(done)); }), IsOk());
   }
   v1::CreateVideoRequest again;
@@ -245,6 +253,20 @@ TEST_P(OlderJobStore, TheCopyIsAStoreOfTheVersionBefore) {
   EXPECT_FALSE(fs::exists(Copy() + ".part"));
   fs::rename(Copy(), path_);  // restoring the copy undoes the migration
   ExpectWhole();
+}
+
+// So that an earlier version of this schema can take the file back.
+TEST(JobRow, IsAVideoToAnyReader) {
+  v1::Video video, read;
+  video.set_id("a job");
+  v1::ResumeMark mark;
+  mark.mutable_point()->set_id("a point");
+  const std::string row = VideoColumn(video, mark);
+  ASSERT_TRUE(read.ParseFromString(row));
+  EXPECT_EQ(read.id(), "a job");
+  KINORA_ASSERT_OK_AND_ASSIGN(const VideoRow later, ReadVideo("a job", read.SerializeAsString(), /*sound=*/true));
+  EXPECT_EQ(later.resume->point().id(), "a point") << "the earlier version has kept it";
+  EXPECT_EQ(later.video.SerializeAsString(), video.SerializeAsString());
 }
 
 TEST_P(JobStoreVersions, ASecondStartChangesNothing) {

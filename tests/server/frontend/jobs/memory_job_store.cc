@@ -106,7 +106,8 @@ void MemoryJobStore::Claim(const JobId& id, std::string_view owner, absl::Durati
         KINORA_RETURN_IF_ERROR(Change(*job, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
           return kinora::Claim(owner, lease, now, record, event);
         }));
-        return Claimed{.attempt = CurrentAttempt(job->record), .video = job->record.video};
+        return Claimed{
+            .attempt = CurrentAttempt(job->record), .video = job->record.video, .resume = job->record.resume};
       },
       std::move(done));
 }
@@ -130,6 +131,20 @@ void MemoryJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added,
         return Change(*job, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
           return kinora::Append(attempt, added, now, record, event);
         });
+      },
+      std::move(done));
+}
+
+void MemoryJobStore::PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point,
+                                    Done<std::optional<v1::ResumeMark>> done) {
+  Run(
+      [this, attempt, point]() -> absl::StatusOr<std::optional<v1::ResumeMark>> {
+        KINORA_ASSIGN_OR_RETURN(Job * job, Find(attempt.id));
+        std::optional<v1::ResumeMark> replaced = job->record.resume;
+        KINORA_RETURN_IF_ERROR(Change(*job, [&](absl::Time, JobRecord& record, v1::VideoEvent*) {
+          return kinora::PutResumePoint(attempt, point, record);
+        }));
+        return replaced;
       },
       std::move(done));
 }
@@ -294,7 +309,8 @@ std::vector<UnfinishedJob> MemoryJobStore::AllUnfinished() const {
                     .scheduling = record.scheduling,
                     .attempt = CurrentAttempt(record),
                     .lease_expiry = record.lease_expiry,
-                    .detach = record.detach});
+                    .detach = record.detach,
+                    .resume = record.resume});
   }
   return jobs;
 }

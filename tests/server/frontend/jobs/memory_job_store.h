@@ -31,6 +31,8 @@ class MemoryJobStore : public JobStore, public FrontendRecords {
   void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) override;
   void Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) override;
   void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) override;
+  void PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point,
+                      Done<std::optional<v1::ResumeMark>> done) override;
   void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) override;
   void Requeue(const Attempt& attempt, const Release& release, Done<v1::Video> done) override;
   void Cancel(const JobId& id, Done<v1::Video> done) override;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
@@ -102,12 +103,25 @@ void StoreModel::CountQueueTime(Job& job) const {
   usage.set_queue_seconds(usage.queue_seconds() + absl::ToDoubleSeconds(clock_.Now() - job.queued_since));
 }
 
+void StoreModel::SetResume(Job& job, std::optional<v1::ResumeMark> resume) {
+  job.resume = std::move(resume);
+  job.video.clear_resume_point();
+  if (!job.resume) return;
+  const v1::ResumePoint& point = job.resume->point();
+  v1::Progress& shown = *job.video.mutable_resume_point();
+  shown.set_stage(point.part() == 0 ? "denoise" : absl::StrCat("denoise_", point.part()));
+  shown.set_step(point.step());
+  shown.set_total_steps(point.total_steps());
+  shown.set_fraction(point.fraction());
+}
+
 void StoreModel::End(Job& job, v1::Video::State state) {
   absl::Duration ttl = rules_.default_ttl;
   if (job.video.output().has_ttl()) ttl = FromProto(job.video.output().ttl());
   if (job.delete_at_end) ttl = absl::ZeroDuration();
   job.video.set_state(state);
   job.owner.clear();
+  SetResume(job, std::nullopt);
   *job.video.mutable_end_time() = ToProto(clock_.Now());
   *job.video.mutable_expire_time() = ToProto(clock_.Now() + ttl);
   for (auto& artifact : *job.video.mutable_artifacts()) *artifact.mutable_expire_time() = job.video.expire_time();
@@ -160,7 +174,7 @@ absl::StatusOr<Claimed> StoreModel::Claim(const JobId& id, const std::string& ow
   *job->video.mutable_start_time() = ToProto(clock_.Now());
   CountQueueTime(*job);
   AddStateEvent(*job);
-  return Claimed{.attempt = NewestAttempt(id), .video = job->video};
+  return Claimed{.attempt = NewestAttempt(id), .video = job->video, .resume = job->resume};
 }
 
 absl::StatusOr<Lease> StoreModel::Renew(const Attempt& attempt, absl::Duration lease) {
@@ -185,6 +199,20 @@ absl::Status StoreModel::Append(const Attempt& attempt, const v1::VideoEvent& ad
     return absl::InvalidArgumentError("no event of a run");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<v1::ResumeMark>> StoreModel::PutResumePoint(const Attempt& attempt,
+                                                                         const v1::ResumePoint& point) {
+  KINORA_ASSIGN_OR_RETURN(Job * job, Current(attempt));
+  const std::optional<v1::ResumeMark> replaced = job->resume;
+  SetResume(*job, std::nullopt);
+  if (point.id().empty()) return replaced;
+  v1::ResumeMark mark;
+  mark.set_video_id(attempt.id);
+  mark.set_attempt(attempt.number);
+  *mark.mutable_point() = point;
+  SetResume(*job, std::move(mark));
+  return replaced;
 }
 
 absl::Status StoreModel::Finish(const Attempt& attempt, const Outcome& outcome) {
@@ -212,6 +240,9 @@ absl::StatusOr<v1::Video> StoreModel::Requeue(const Attempt& attempt, const Rele
   KINORA_ASSIGN_OR_RETURN(Job * job, Current(attempt));
   if (release.if_lost && clock_.Now() < job->lease_expiry) return absl::AbortedError("it has a lease");
   if (release.lost_group) ++job->lost_groups;
+  if (release.preempted) job->video.set_preemptions(job->video.preemptions() + 1);
+  const bool earlier = job->resume && job->resume->attempt() < attempt.number;
+  if (release.drop_earlier_point && earlier) SetResume(*job, std::nullopt);
   if (job->cancel_requested) {
     NoteReached(release.progress, job->video);
     End(*job, v1::Video::CANCELLED);
@@ -313,7 +344,8 @@ std::vector<UnfinishedJob> StoreModel::Unfinished() const {
                           .scheduling = job.scheduling,
                           .attempt = {.id = job.video.id(), .number = 0, .owner = ""},
                           .lease_expiry = job.lease_expiry,
-                          .detach = job.detach});
+                          .detach = job.detach,
+                          .resume = job.resume});
     if (!job.owner.empty()) unfinished.back().attempt = NewestAttempt(job.video.id());
   }
   return unfinished;

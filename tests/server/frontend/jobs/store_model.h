@@ -5,6 +5,7 @@
 #define KINORA_TESTS_SERVER_FRONTEND_JOBS_STORE_MODEL_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ class StoreModel {
   absl::StatusOr<Claimed> Claim(const JobId& id, const std::string& owner, absl::Duration lease);
   absl::StatusOr<Lease> Renew(const Attempt& attempt, absl::Duration lease);
   absl::Status Append(const Attempt& attempt, const v1::VideoEvent& event);
+  absl::StatusOr<std::optional<v1::ResumeMark>> PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point);
   absl::Status Finish(const Attempt& attempt, const Outcome& outcome);
   absl::StatusOr<v1::Video> Requeue(const Attempt& attempt, const Release& release);
   absl::StatusOr<v1::Video> Cancel(const JobId& id);
@@ -68,6 +70,7 @@ class StoreModel {
     absl::Time lease_expiry, queued_since;
     bool cancel_requested = false, delete_at_end = false;
     int lost_groups = 0;
+    std::optional<v1::ResumeMark> resume;
     std::vector<v1::VideoEvent> events;
     Seen seen = Seen::kShown;
   };
@@ -82,6 +85,7 @@ class StoreModel {
   void AddEvent(Job& job, v1::VideoEvent event);
   void AddStateEvent(Job& job);
   void CountQueueTime(Job& job) const;
+  static void SetResume(Job& job, std::optional<v1::ResumeMark> resume);
   void End(Job& job, v1::Video::State state);
 
   const JobRules rules_;

@@ -19,9 +19,9 @@ constexpr const char* kNames[] = {"Create",          "FindCreated",     "Claim",
                                   "Finish",          "Requeue",         "Cancel",   "FailQueued",  "Delete",
                                   "CancelAndDelete", "Purge",           "Sweep",    "List",        "Events",
                                   "PutModel",        "AddSpeed",        "PutInput", "RemoveInput", "PutFrontend",
-                                  "EndOtherLeases",  "TakeLostClients", "Advance",  "Reopen"};
+                                  "EndOtherLeases",  "TakeLostClients", "Advance",  "Reopen",      "PutResumePoint"};
 static_assert(std::size(kNames) == StoreOperation::kKinds);
-constexpr int kWeights[] = {16, 3, 16, 6, 14, 12, 10, 6, 3, 3, 4, 4, 3, 8, 3, 2, 2, 2, 1, 3, 1, 2, 8, 2};
+constexpr int kWeights[] = {16, 3, 16, 6, 14, 12, 10, 6, 3, 3, 4, 4, 3, 8, 3, 2, 2, 2, 1, 3, 1, 2, 8, 2, 10};
 static_assert(std::size(kWeights) == StoreOperation::kKinds);
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -68,6 +68,20 @@ v1::VideoEvent DrawEvent(StoreOperation& operation) {
       *event.mutable_stage() = DrawProgress(operation);
   }
   return event;
+}
+
+v1::ResumePoint DrawPoint(StoreOperation& operation) {
+  v1::ResumePoint point;
+  if (operation.Pick(5) == 0) return point;
+  point.set_id(absl::StrCat("point", operation.Pick(3)));
+  point.set_bytes(1000);
+  point.set_sha256(std::string(64, 'a'));
+  point.set_stage(v1::STAGE_DENOISE);
+  point.set_part(operation.Pick(3));
+  point.set_step(1 + operation.Pick(8));
+  point.set_total_steps(8);
+  point.set_fraction(0.125 * point.step());
+  return point;
 }
 
 Outcome DrawOutcome(StoreOperation& operation) {
@@ -199,6 +213,8 @@ std::string StoreComparison::ApplyToAttempt(StoreOperation operation) {
     }
     case StoreOperation::kAppend:
       return Append(attempt, operation);
+    case StoreOperation::kPutResumePoint:
+      return PutResumePoint(attempt, operation);
     case StoreOperation::kFinish:
       return Finish(attempt, operation);
     case StoreOperation::kRequeue:
@@ -214,6 +230,12 @@ std::string StoreComparison::Append(const Attempt& attempt, StoreOperation opera
                     Text(model_.Append(attempt, event)));
 }
 
+std::string StoreComparison::PutResumePoint(const Attempt& attempt, StoreOperation operation) {
+  const v1::ResumePoint point = DrawPoint(operation);
+  const auto put = [&](auto done) { stores_.jobs().PutResumePoint(attempt, point, std::move(done)); };
+  return Difference(Text(WaitFor<std::optional<v1::ResumeMark>>(put)), Text(model_.PutResumePoint(attempt, point)));
+}
+
 std::string StoreComparison::Finish(const Attempt& attempt, StoreOperation operation) {
   const Outcome outcome = DrawOutcome(operation);
   return Difference(Text(WaitForStatus([&](auto done) { stores_.jobs().Finish(attempt, outcome, std::move(done)); })),
@@ -224,6 +246,8 @@ std::string StoreComparison::Requeue(const Attempt& attempt, StoreOperation oper
   Release release{.why = "signal 9", .lost_group = operation.Pick(2) == 0};
   release.if_lost = operation.Pick(3) == 0;
   release.progress = DrawProgress(operation);
+  release.drop_earlier_point = operation.Pick(2) == 0;
+  release.preempted = operation.Pick(3) == 0;
   return Difference(
       Text(WaitFor<v1::Video>([&](auto done) { stores_.jobs().Requeue(attempt, release, std::move(done)); })),
       Text(model_.Requeue(attempt, release)));

@@ -54,6 +54,7 @@ struct StoreOperation {
     kTakeLostClients,
     kAdvance,
     kReopen,
+    kPutResumePoint,
     kKinds
   };
   Kind kind = kCreate;
@@ -91,6 +92,7 @@ class StoreComparison {
   std::string ApplyToOthers(StoreOperation operation);
   std::string Create(StoreOperation operation);
   std::string Append(const Attempt& attempt, StoreOperation operation);
+  std::string PutResumePoint(const Attempt& attempt, StoreOperation operation);
   std::string Finish(const Attempt& attempt, StoreOperation operation);
   std::string Requeue(const Attempt& attempt, StoreOperation operation);
   std::string PutModel(StoreOperation operation);

@@ -3,6 +3,7 @@
 #define KINORA_TESTS_SERVER_FRONTEND_JOBS_STORE_TEXTS_H_
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,14 +41,19 @@ inline std::string Text(const Created& created) {
 inline std::string Text(const Attempt& attempt) {
   return absl::StrCat("attempt ", attempt.number, " of ", attempt.id, " by ", attempt.owner, "\n");
 }
-inline std::string Text(const Claimed& claimed) { return absl::StrCat(Text(claimed.attempt), Text(claimed.video)); }
+inline std::string Text(const std::optional<v1::ResumeMark>& resume) {
+  return resume ? resume->DebugString() : "no resume point\n";
+}
+inline std::string Text(const Claimed& claimed) {
+  return absl::StrCat(Text(claimed.attempt), Text(claimed.video), Text(claimed.resume));
+}
 inline std::string Text(const Lease& lease) {
   return absl::StrCat("until ", absl::FormatTime(lease.expiry), " cancel_requested: ", lease.cancel_requested);
 }
 inline std::string Text(const UnfinishedJob& job) {
   const bool leased = job.attempt.number > 0;  // the expiry means something
-  return absl::StrCat(Text(job.video), job.scheduling.DebugString(), Text(job.attempt), "detach: ", job.detach,
-                      leased ? absl::FormatTime(job.lease_expiry) : "", "\n");
+  return absl::StrCat(Text(job.video), job.scheduling.DebugString(), Text(job.attempt), Text(job.resume),
+                      "detach: ", job.detach, leased ? absl::FormatTime(job.lease_expiry) : "", "\n");
 }
 inline std::string Text(const InputRecord& input) {
   return absl::StrCat(input.sha256, " ", input.bytes, " ", input.media_type, " ", absl::FormatTime(input.expiry), "\n");
@@ -76,7 +82,8 @@ inline std::string Difference(const std::string& store, const std::string& model
 inline std::string Bytes(const v1::Video& video) { return video.SerializeAsString(); }
 inline std::string Bytes(const v1::VideoEvent& event) { return event.SerializeAsString(); }
 inline std::string Bytes(const UnfinishedJob& job) {
-  return absl::StrCat(Bytes(job.video), job.scheduling.SerializeAsString(), Text(job.attempt), job.detach,
+  return absl::StrCat(Bytes(job.video), job.scheduling.SerializeAsString(), Text(job.attempt),
+                      job.resume ? job.resume->SerializeAsString() : "", job.detach,
                       job.attempt.number > 0 ? absl::ToUnixNanos(job.lease_expiry) : 0);
 }
 

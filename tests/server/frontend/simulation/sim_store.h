@@ -68,6 +68,10 @@ class StoreConnection : public JobStore, public FrontendRecords {
   void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) override {
     Forward(std::move(done), [&](auto next) { store_.Append(attempt, event, std::move(next)); });
   }
+  void PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point,
+                      Done<std::optional<v1::ResumeMark>> done) override {
+    Forward(std::move(done), [&](auto next) { store_.PutResumePoint(attempt, point, std::move(next)); });
+  }
   void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) override {
     Forward(std::move(done), [&](auto next) { store_.Finish(attempt, outcome, std::move(next)); });
   }
