@@ -47,6 +47,8 @@ class ArtifactStore {
   virtual ~ArtifactStore() = default;
   virtual absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view key) = 0;
   virtual absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) = 0;
+  // Returns all keys under "<prefix>/", in any order.
+  virtual absl::StatusOr<std::vector<std::string>> Keys(std::string_view prefix) = 0;
   // Deletes `prefix` and all keys under "<prefix>/". OK if there are none.
   virtual absl::Status Delete(std::string_view prefix) = 0;
   // Returns the first parts of all keys, each once, in any order. May include parts of deleted keys.

@@ -263,6 +263,22 @@ absl::StatusOr<std::unique_ptr<ArtifactReader>> DirectoryArtifactStore::Open(std
   return std::make_unique<FileReader>(std::move(path), std::move(fd), info.st_size);
 }
 
+absl::StatusOr<std::vector<std::string>> DirectoryArtifactStore::Keys(std::string_view prefix) {
+  KINORA_RETURN_IF_ERROR(CheckArtifactKey(prefix));
+  std::vector<std::string> keys;
+  std::error_code error;
+  const fs::path path = fs::path(root_) / std::string(prefix);
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    std::string key = entry->path().lexically_relative(root_).string();
+    if (entry->symlink_status(error).type() == fs::file_type::regular && CheckArtifactKey(key).ok()) {
+      keys.push_back(std::move(key));
+    }
+  }
+  if (!error || error == std::errc::no_such_file_or_directory) return keys;
+  errno = error.value();
+  return FileError(path.string(), "list");
+}
+
 absl::Status DirectoryArtifactStore::Delete(std::string_view prefix) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(prefix));
   const fs::path path = fs::path(root_) / std::string(prefix);

@@ -44,6 +44,7 @@ class DirectoryArtifactStore : public ArtifactStore {
 
   absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view key) override;
   absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override;
+  absl::StatusOr<std::vector<std::string>> Keys(std::string_view prefix) override;
   absl::Status Delete(std::string_view prefix) override;
   absl::StatusOr<std::vector<std::string>> FirstParts() override;
   absl::Status CheckRoom(int64_t bytes) override;

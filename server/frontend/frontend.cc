@@ -201,7 +201,16 @@ class EmbeddedFrontend : public Frontend {
     });
     read.WaitForNotification();
     KINORA_RETURN_IF_ERROR(jobs.status());
-    for (const UnfinishedJob& job : *jobs) dispatcher_->Recover(job, LogRecovered(job.video.id()));
+    const auto recovered = [this, left = std::make_shared<std::atomic<size_t>>(jobs->size() + 1)] {
+      if (--*left == 0) housekeeper_->Tidy();
+    };
+    for (const UnfinishedJob& job : *jobs) {
+      dispatcher_->Recover(job, [log = LogRecovered(job.video.id()), recovered](const absl::Status& status) mutable {
+        log(status);
+        recovered();
+      });
+    }
+    recovered();
     HoldLease();
     return absl::OkStatus();
   }

@@ -3,9 +3,15 @@
 #include <utility>
 
 #include "engine/base/logging.h"
+#include "server/frontend/jobs/job_files.h"
 #include "server/frontend/jobs/job_record.h"
 
 namespace kinora {
+namespace {
+
+constexpr int kTidied = 100;  // jobs at a time
+
+}  // namespace
 
 Housekeeper::Housekeeper(JobStore& store, ArtifactStore& artifacts, EventHub& hub, Clock& clock,
                          std::function<void(const JobId&)> cancel, const HousekeeperOptions& options)
@@ -31,7 +37,44 @@ void Housekeeper::RemoveAndLog(const JobId& id) {
 }
 
 void Housekeeper::JobEnded(const v1::Video& video) {
-  if (DeletedAtEnd(video)) RemoveAndLog(video.id());
+  if (DeletedAtEnd(video)) return RemoveAndLog(video.id());
+  loop_.Post([this, video] { DeleteUnused(video, std::nullopt); });
+}
+
+void Housekeeper::DeleteUnused(const v1::Video& video, const std::optional<v1::ResumeMark>& resume) {
+  absl::StatusOr<std::vector<std::string>> keys = artifacts_.Keys(video.id());
+  absl::Status status = keys.status();
+  if (keys.ok()) {
+    for (const std::string& key : UnusedFiles(video, resume, *std::move(keys))) status.Update(artifacts_.Delete(key));
+  }
+  if (status.ok()) return;
+  Log(Severity::kWarning, "unused_files_left", {{"job", video.id()}, {"why", std::string(status.message())}});
+}
+
+void Housekeeper::Tidy() {
+  store_.Unfinished([this](absl::StatusOr<std::vector<UnfinishedJob>> jobs) {
+    loop_.Post([this, jobs = std::move(jobs)] {
+      if (jobs.ok()) {
+        for (const UnfinishedJob& job : *jobs) DeleteUnused(job.video, job.resume);
+      }
+      TidyEnded("");
+    });
+  });
+}
+
+void Housekeeper::TidyEnded(const std::string& page_token) {
+  const ListOptions options{.page_size = kTidied,
+                            .page_token = page_token,
+                            .states = {v1::Video::COMPLETED, v1::Video::FAILED, v1::Video::CANCELLED}};
+  store_.List(options, [this](absl::StatusOr<JobPage> page) {
+    if (!page.ok()) return;
+    loop_.Post([this, page = *std::move(page)] {
+      for (const v1::Video& video : page.videos) {
+        if (video.has_end_time()) DeleteUnused(video, std::nullopt);  // a damaged record has none, and names nothing
+      }
+      if (!page.next_page_token.empty()) TidyEnded(page.next_page_token);
+    });
+  });
 }
 
 void Housekeeper::ClientLeft(const JobId& id) {

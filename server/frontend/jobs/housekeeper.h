@@ -1,9 +1,11 @@
-// Cleans up jobs: deletes the artifacts and records of expired and deleted jobs, and cancels jobs whose client
-// disconnected. Artifacts are deleted on the housekeeper's thread.
+// Cleans up jobs: deletes the artifacts and records of expired and deleted jobs and the unused files of others
+// (job_files.h), and cancels jobs whose client disconnected. Files are deleted on the housekeeper's thread.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_HOUSEKEEPER_H_
 #define KINORA_SERVER_FRONTEND_JOBS_HOUSEKEEPER_H_
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
@@ -29,13 +31,19 @@ class Housekeeper {
 
   // Deletes the artifacts of a hidden job, then its record. After an error the next sweep retries.
   void Remove(const JobId& id, Finished done);
-  // Call for every terminal event: removes a job that was deleted as it ended (JobStore::CancelAndDelete). Any thread.
+  // Call for every terminal event: removes a job that was deleted as it ended (JobStore::CancelAndDelete), and the
+  // unused files of another, such as its resume point. Any thread.
   void JobEnded(const v1::Video& video);
+  // Deletes the unused files of all jobs, which a crash may have left. Call once, when no job of an earlier frontend
+  // counts as running any more.
+  void Tidy();
   // Cancels the job after disconnect_grace unless it is being watched then.
   void ClientLeft(const JobId& id);
 
  private:
   void Sweep();
+  void TidyEnded(const std::string& page_token);
+  void DeleteUnused(const v1::Video& video, const std::optional<v1::ResumeMark>& resume);
   void RemoveAndLog(const JobId& id);
 
   JobStore& store_;

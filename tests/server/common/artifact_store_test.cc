@@ -65,6 +65,21 @@ TEST(DirectoryArtifactStore, DeleteTakesAllAttemptsOfAJobAndNothingElse) {
   EXPECT_THAT(store->Delete("job"), IsOk());  // a second time
 }
 
+TEST(DirectoryArtifactStore, ListsTheFilesUnderAKeyAndNothingElse) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  for (const char* key : {"job/1/a", "job/2/b", "job2/1/c"}) {
+    const std::string file = directory.File("file");
+    WriteFile(file, key);
+    ASSERT_THAT(store->Put(key, file), IsOk());
+  }
+  std::filesystem::create_symlink(directory.File("artifacts/job2"), directory.File("artifacts/job/link"));
+  EXPECT_THAT(store->Keys("job"), IsOkAndHolds(testing::UnorderedElementsAre("job/1/a", "job/2/b")));
+  EXPECT_THAT(store->Keys("job/2"), IsOkAndHolds(testing::ElementsAre("job/2/b")));
+  EXPECT_THAT(store->Keys("none"), IsOkAndHolds(testing::IsEmpty()));
+  EXPECT_THAT(store->Keys("../x"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(DirectoryArtifactStore, KeysCannotLeaveTheDirectory) {
   TemporaryDirectory directory;
   auto store = OpenStore(directory.File("artifacts"));

@@ -43,6 +43,24 @@ class HousekeeperTest : public testing::Test {
     EXPECT_THAT(artifacts_->Put(id + "/1/video.mp4", directory_.File("x")), IsOk());
     return id;
   }
+  void Put(const std::string& key) {
+    WriteFile(directory_.File("x"), "bytes");
+    EXPECT_THAT(artifacts_->Put(key, directory_.File("x")), IsOk());
+  }
+  Attempt Claim(const JobId& id) {
+    return WaitFor<Claimed>([&](auto done) { store_->Claim(id, "me", absl::Seconds(30), std::move(done)); })->attempt;
+  }
+  absl::StatusOr<v1::Video> Requeue(const Attempt& attempt) {
+    return WaitFor<v1::Video>([&](auto done) { store_->Requeue(attempt, {.why = "signal 9"}, std::move(done)); });
+  }
+  void PutPoint(const Attempt& attempt, const std::string& id) {
+    v1::ResumePoint point;
+    point.set_id(id);
+    point.set_stage(v1::STAGE_DENOISE);
+    EXPECT_THAT(WaitFor<std::optional<v1::ResumeMark>>(
+                    [&](auto done) { store_->PutResumePoint(attempt, point, std::move(done)); }),
+                IsOk());
+  }
   bool Exists(const JobId& id) { return std::filesystem::exists(directory_.File(id)); }
   void AwaitGone(const JobId& id) {
     while (Exists(id)) std::this_thread::yield();
@@ -99,6 +117,49 @@ TEST_F(HousekeeperTest, AJobDeletedAsItEndedIsRemovedWithoutASweepAndAnyOtherSta
   for (const v1::Video& video : ended_) housekeeper_->JobEnded(video);
   AwaitGone(running);
   EXPECT_TRUE(Exists(ended));
+}
+
+// In the end nobody resumes a job, and what a lost attempt left is not listed.
+TEST_F(HousekeeperTest, AJobThatEndsKeepsItsArtifactsOnly) {
+  MakeHousekeeper();
+  const JobId id = Create();
+  for (const char* key : {"/1/video.mp4", "/1/resume-3", "/2/resume-5", "/2/video.mp4"}) Put(id + key);
+  EXPECT_THAT(Requeue(Claim(id)), IsOk());
+  Outcome outcome;
+  outcome.artifacts.emplace_back().set_id("video.mp4");
+  const Attempt second = Claim(id);
+  ASSERT_THAT(WaitForStatus([&](auto done) { store_->Finish(second, outcome, std::move(done)); }), IsOk());
+  store_->Flush();
+  {
+    absl::MutexLock lock(&mu_);
+    housekeeper_->JobEnded(ended_.at(0));
+  }
+  AwaitGone(id + "/1/video.mp4");
+  AwaitGone(id + "/1/resume-3");
+  AwaitGone(id + "/2/resume-5");
+  EXPECT_TRUE(Exists(id + "/2/video.mp4"));
+}
+
+TEST_F(HousekeeperTest, AStartDeletesTheResumePointsThatNoRecordNamesAndNoOther) {
+  const JobId waiting = Create(), running = Create(), ended = CreateEnded(), unknown = "lost-with-its-record";
+  Attempt attempt = Claim(waiting);
+  PutPoint(attempt, "named");
+  EXPECT_THAT(Requeue(attempt), IsOk());
+  PutPoint(Claim(running), "named");
+  for (const JobId& id : {waiting, running, ended, unknown}) {
+    for (const char* key : {"/0/other", "/1/named", "/1/other", "/2/new"}) Put(id + key);
+  }
+  MakeHousekeeper();
+  housekeeper_->Tidy();
+  AwaitGone(ended + "/0/other");  // the last
+  for (const JobId& id : {waiting, running}) {
+    EXPECT_FALSE(Exists(id + "/0/other"));
+    EXPECT_TRUE(Exists(id + "/1/named"));
+    EXPECT_TRUE(Exists(id + "/2/new")) << "of an attempt that has begun since";
+  }
+  EXPECT_FALSE(Exists(waiting + "/1/other"));
+  EXPECT_TRUE(Exists(running + "/1/other")) << "it may be an artifact of the running attempt";
+  EXPECT_TRUE(Exists(unknown + "/1/named")) << "its record may be restored";
 }
 
 TEST_F(HousekeeperTest, AJobWhoseClientLeftIsCancelledAfterTheGraceUnlessWatched) {
