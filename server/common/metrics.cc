@@ -107,6 +107,11 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
               .Add({}, StepBuckets())),
       group_state(GaugeFamily(registry, "kinora_group_state", "1 for the state that a worker group is in")),
       group_restarts_total(CounterFamily(registry, "kinora_group_restarts_total", "Restarts of worker groups")),
+      resume_points_total(
+          CounterFamily(registry, "kinora_resume_points_total", "Stored states of runs, from which a job can continue")
+              .Add({})),
+      resumed_runs_total(CounterFamily(registry, "kinora_resumed_runs_total",
+                                       "Runs of jobs with a resume point, by what became of it")),
       artifact_bytes_total(
           CounterFamily(registry, "kinora_artifact_bytes_total", "Bytes of completed artifacts").Add({})),
       device_seconds_total(
@@ -118,6 +123,7 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
           GaugeFamily(registry, "kinora_job_store_unwritable_seconds", "How long the job store has been unwritable")
               .Add({})) {
   queue_depth.Add({{"priority", "0"}});
+  for (const char* outcome : {"resumed", "began_anew", "file_lost"}) resumed_runs_total.Add({{"outcome", outcome}});
 }
 
 WorkerMetrics::WorkerMetrics(Registry& registry)

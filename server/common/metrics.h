@@ -57,9 +57,12 @@ struct FrontendMetrics {
   prometheus::Histogram& cancel_latency_seconds;                       // CancelVideo of a running job → CANCELLED
   prometheus::Family<prometheus::Gauge>& group_state;  // group, state: 1 for the present state, 0 for the others
   prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
-  prometheus::Counter& artifact_bytes_total;                      // of COMPLETED jobs
-  prometheus::Counter& device_seconds_total;                      // Usage.device_seconds, all jobs
-  prometheus::Gauge& artifacts_without_job;                       // folders found at startup
+  prometheus::Counter& resume_points_total;                       // stored
+  // Runs that were offered a resume point. outcome: "resumed", "began_anew", "file_lost".
+  prometheus::Family<prometheus::Counter>& resumed_runs_total;
+  prometheus::Counter& artifact_bytes_total;        // of COMPLETED jobs
+  prometheus::Counter& device_seconds_total;        // Usage.device_seconds, all jobs
+  prometheus::Gauge& artifacts_without_job;         // folders found at startup
   prometheus::Gauge& job_store_unwritable_seconds;  // how long commits have failed; 0: the last one succeeded
 };
 

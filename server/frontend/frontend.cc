@@ -31,6 +31,7 @@
 #include "server/frontend/groups/group_supervisor.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/frontend/groups/join_service.h"
+#include "server/frontend/groups/resume_files.h"
 #include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/inputs/part_folder.h"
@@ -174,6 +175,8 @@ class EmbeddedFrontend : public Frontend {
     options.intake = intake_.get();
     supply_ = std::make_unique<InputSupply>(*artifacts_, clocks_.steady);
     options.inputs = supply_.get();
+    points_ = std::make_unique<ResumeFiles>(*artifacts_, clocks_.steady);
+    options.points = points_.get();
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
     options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
     options.limits.join_timeout = absl::Seconds(config_.group_join_timeout_seconds());
@@ -418,6 +421,7 @@ class EmbeddedFrontend : public Frontend {
     dispatcher_.reset();
     intake_.reset();
     supply_.reset();
+    points_.reset();
     if (store_ != nullptr) store_->Flush();
     store_.reset();
   }
@@ -444,6 +448,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<EventSource> events_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
+  std::unique_ptr<ResumeFiles> points_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
   std::unique_ptr<FrontendLease> lease_;

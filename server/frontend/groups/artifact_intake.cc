@@ -56,6 +56,12 @@ void ArtifactIntake::Take(const std::string& key, v1::UploadChunk chunk, Done<st
   });
 }
 
+void ArtifactIntake::Release(const std::string& key, const std::string& name) {
+  loop_.Post([this, key, name] {
+    if (const auto run = runs_.find(key); run != runs_.end()) run->second.names.erase(name);
+  });
+}
+
 void ArtifactIntake::Drop(const std::string& key) {
   loop_.Post([this, key] { runs_.erase(key); });
 }

@@ -30,10 +30,13 @@ class ArtifactIntake {
   // is not a valid key). FAILED_PRECONDITION changes nothing: another artifact of `key` is incomplete, or `key` has
   // kMostNames already. Any thread; never blocks; `done` runs on the intake's thread.
   void Take(const std::string& key, v1::UploadChunk chunk, Done<std::optional<StoredFile>> done);
+  // The artifact no longer counts against kMostNames: it is a resume point, and the one before it is deleted.
+  void Release(const std::string& key, const std::string& name);
   // The run of `key` has ended: removes its incomplete artifact. Any thread; never blocks.
   void Drop(const std::string& key);
 
-  static constexpr size_t kMostNames = 4;  // per key: a clip, its thumbnail, its trace, and one spare
+  // Per key: a clip, its thumbnail, its trace, and a resume point.
+  static constexpr size_t kMostNames = 4;
 
  private:
   class Part;

@@ -300,7 +300,11 @@ void Dispatcher::Impl::EndLostRun(RunningJob& run, const std::string& why, bool 
     outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
     return Finish(attempt, outcome);
   }
-  Requeue(attempt, {.why = why, .lost_group = counts && run.stop != StopReason::kRelease, .progress = run.progress});
+  const bool lost = counts && run.stop != StopReason::kRelease;
+  Requeue(attempt, {.why = why,
+                    .lost_group = lost,
+                    .progress = run.progress,
+                    .drop_earlier_point = lost && LossDropsPoint(run.offer)});
 }
 
 void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::string& why) {

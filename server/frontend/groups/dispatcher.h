@@ -39,6 +39,7 @@ namespace kinora {
 
 class ArtifactIntake;
 class InputSupply;
+class ResumeFiles;
 struct FrontendMetrics;
 
 struct DispatcherOptions {
@@ -50,6 +51,7 @@ struct DispatcherOptions {
   // Receives artifacts from ranks that join at the port. Must outlive the dispatcher. Null (tests): there are none.
   ArtifactIntake* intake = nullptr;
   InputSupply* inputs = nullptr;  // likewise, sends inputs to such ranks
+  ResumeFiles* points = nullptr;  // likewise; null: resume points are refused
   // Models of groups that joined an earlier frontend. A job may wait for parts that only they have, as after a loss.
   std::vector<v1::ModelInfo> known_models{};
 };

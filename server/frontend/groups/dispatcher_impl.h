@@ -54,6 +54,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
   void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) override;
   void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) override;
+  void OnResume(WorkerGroup& group, const v1::ResumeMark& mark) override;
   void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) override;
   void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) override;
   void OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) override;
@@ -87,10 +88,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void After(absl::Duration delay, F f) {  // F: void(Impl&)
     loop_->PostAt(loop_->Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
   }
-  template <typename F>
-  void At(absl::Time date, F f) {  // at `date` by the present clock; later steps of the date do not move it
-    After(date - now(), std::move(f));
-  }
 
   absl::Status Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
   void ExpectRanks(const std::string& id);
@@ -107,7 +104,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void FailEstimates(const std::string& group, const absl::Status& status);
   RunningJob* RunOf(const WorkerGroup& group);
   RunningJob* Current(const Attempt& attempt);
-
+  struct Resuming;  // dispatcher_resume.h
   GroupsNow ListIdle();
   void OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claimed);
   void StartRun(RunningJob& run, WorkerGroup& group);

@@ -1,4 +1,4 @@
-// Dispatcher: a run from its claim until its outcome is stored.
+// Dispatcher: a run from its start until its outcome is stored.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -11,9 +11,9 @@
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
+#include "server/frontend/groups/dispatcher_resume.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/request/input_refs.h"
-#include "server/request/model_conversion.h"
 
 namespace kinora {
 namespace {
@@ -52,85 +52,6 @@ void Dispatcher::Impl::CountRuns() {
   if (drained_ != nullptr && runs_.empty() && !claim_) EndDrain();
 }
 
-void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
-  const QueuedJob queued = ToQueuedJob(job.video, job.scheduling);
-  if (job.attempt.number == 0 || job.video.state() == v1::Video::QUEUED) {
-    QueueAgain(queued);
-    return done(absl::OkStatus());
-  }
-  if (job.lease_expiry > now()) return done(absl::OkStatus());  // another frontend may still run it
-  store_.Requeue(job.attempt, {.why = "its frontend is gone", .if_lost = true},
-                 OnLoop<absl::StatusOr<v1::Video>>(
-                     [queued, done = std::move(done)](Impl& self, absl::StatusOr<v1::Video> video) mutable {
-                       if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(queued);
-                       done(absl::IsAborted(video.status()) ? absl::OkStatus() : video.status());
-                     }));
-}
-
-void Dispatcher::Impl::QueueAgain(QueuedJob job) {
-  job.queued_time = now();
-  queue_.Requeue(job);
-  Schedule();
-}
-
-// A job may wait for LoRAs that only a lost group has until join_timeout.
-void Dispatcher::Impl::AwaitBack(const WorkerGroup& group) {
-  if (!group.ready().model().id().empty()) away_models_[group.id()] = group.ready().model();
-  After(options_.limits.join_timeout, [id = group.id(), incarnation = group.incarnation()](Impl& self) {
-    if (self.groups_.contains(id) || self.lost_incarnations_[id] != incarnation) return;
-    self.away_models_.erase(id);
-    self.Schedule();
-  });
-}
-
-void Dispatcher::Impl::ExpireQueued() {
-  for (const QueuedJob& job : queue_.TakeExpired(now())) {
-    const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: passed before the job started");
-    store_.FailQueued(job.id, ToRpcStatus(error), OnLoop<absl::StatusOr<v1::Video>>([job](Impl& self, auto video) {
-                        if (self.StoreFails(video.status())) {
-                          self.After(self.StoreRetryPause(), [job](Impl& impl) { impl.QueueAgain(job); });
-                        }
-                      }));
-  }
-  const absl::Time next = queue_.NextDeadline();
-  if (next >= next_expiry_) return;
-  next_expiry_ = next;
-  At(next, [next](Impl& self) {
-    if (self.next_expiry_ != next) return;
-    self.next_expiry_ = absl::InfiniteFuture();
-    self.ExpireQueued();
-  });
-}
-
-void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
-  if (metrics_ != nullptr) {
-    metrics_->queue_wait_seconds.Observe(
-        absl::ToDoubleSeconds(FromProto(run.video.start_time()) - std::max(run.job.create_time, run.job.queued_time)));
-  }
-  Log(Severity::kInfo, "run_started",
-      {{"job", run.attempt.id}, {"attempt", run.attempt.number}, {"group", group.id()}});
-  v1::Run message;
-  message.set_video_id(run.attempt.id);
-  message.set_attempt(run.attempt.number);
-  *message.mutable_generation() = run.video.effective();
-  for (v1::LoraRef& lora : *message.mutable_generation()->mutable_loras()) {  // so that all ranks use the same file
-    if (lora.digest().empty()) lora.set_digest(LoraDigest(group.ready().model(), lora.id()));
-  }
-  *message.mutable_output() = run.video.output();
-  message.set_artifact_key(ArtifactKey(run.attempt));
-  for (const InputRef& ref : InputRefsOf(message.generation())) {
-    (*message.mutable_input_paths())[ref.id] = InputKey(ref.id);
-  }
-  run.uploads = group.uploads();
-  if (run.job.deadline != absl::InfiniteFuture()) {
-    At(run.job.deadline, [attempt = run.attempt](Impl& self) {
-      if (RunningJob* late = self.Current(attempt)) self.StopRun(*late, StopReason::kDeadline);
-    });
-  }
-  group.Start(message, attended());
-  CheckHealth();
-}
-
 void Dispatcher::Impl::CancelRun(const JobId& id) {
   if (const auto run = runs_.find(id); run != runs_.end()) return StopRun(run->second, StopReason::kCancel);
   if (claim_) claim_->cancelled.insert(id);
@@ -138,10 +59,14 @@ void Dispatcher::Impl::CancelRun(const JobId& id) {
 }
 
 void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
-  if (run.stop != StopReason::kNone || run.group.empty()) return;
+  const bool continues = why == StopReason::kRelease;  // later
+  const bool replaces = run.stop == StopReason::kNone || (run.stop == StopReason::kRelease && !continues);
+  if (!replaces || run.group.empty()) return;
   run.stop = why;
   run.cancel_time = now();
-  if (const auto group = groups_.find(run.group); group != groups_.end()) group->second->CancelRun(attended());
+  if (const auto group = groups_.find(run.group); group != groups_.end()) {
+    group->second->CancelRun(attended(), /*keep_state=*/continues);
+  }
   CheckHealth();
 }
 
@@ -195,6 +120,7 @@ void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
   run->step_held = false;  // it belongs to the previous stage
   SetProgress(mark, run->progress);
   run->progress.set_step(0);
+  run->stage = mark.stage();
   v1::VideoEvent event;
   if (mark.stage() == v1::STAGE_FINALIZE) {
     event.mutable_state()->set_state(v1::Video::FINALIZING);
@@ -226,6 +152,7 @@ void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& ma
   v1::VideoEvent event;
   event.mutable_state()->set_state(v1::Video::RUNNING);
   *event.mutable_state()->mutable_resolved() = mark.resolved();
+  Resuming::OnResolved(*this, *run, mark.resolved());
   AppendEvent(*run, event);
 }
 
@@ -264,17 +191,20 @@ void Dispatcher::Impl::OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk
 }
 
 void Dispatcher::Impl::OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) {
-  if (RunOf(group) == nullptr || options_.inputs == nullptr) {  // the run was released
+  const RunningJob* const run = RunOf(group);
+  if (run == nullptr || options_.inputs == nullptr) {  // the run was released
     v1::InputPiece none = AnswerTo(fetch);
     *none.mutable_error() = ToRpcStatus(absl::AbortedError("the input belongs to no run of this group"));
     return group.SendPiece(std::move(none));
   }
-  options_.inputs->Give(fetch, OnLoop<v1::InputPiece>([id = group.id(), incarnation = group.incarnation()](
-                                                          Impl& self, v1::InputPiece piece) {
-                          const auto it = self.groups_.find(id);
-                          if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
-                          it->second->SendPiece(std::move(piece));
-                        }));
+  const std::string key = fetch.input_id() == kResumeInput ? run->offered : InputKey(fetch.input_id());
+  options_.inputs->Give(
+      fetch, key,
+      OnLoop<v1::InputPiece>([id = group.id(), incarnation = group.incarnation()](Impl& self, v1::InputPiece piece) {
+        const auto it = self.groups_.find(id);
+        if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
+        it->second->SendPiece(std::move(piece));
+      }));
 }
 
 namespace {
@@ -340,6 +270,10 @@ void Dispatcher::Impl::Finish(const Attempt& attempt, const Outcome& outcome) {
 }
 
 void Dispatcher::Impl::Requeue(const Attempt& attempt, const Release& release) {
+  if (RunningJob* run = Current(attempt); run != nullptr && run->points_in_check > 0) {  // they come first
+    run->release = release;
+    return;
+  }
   store_.Requeue(
       attempt, release,
       OnLoop<absl::StatusOr<v1::Video>>([attempt, release](Impl& self, absl::StatusOr<v1::Video> video) {
@@ -350,6 +284,7 @@ void Dispatcher::Impl::Requeue(const Attempt& attempt, const Release& release) {
         RunningJob* run = self.Current(attempt);
         if (run == nullptr) return;
         const QueuedJob job = run->job;
+        Resuming::OnRequeued(self, *run, video);
         self.Forget(attempt);
         Log(Severity::kInfo, "run_requeued",
             {{"job", attempt.id},
@@ -372,6 +307,12 @@ void Dispatcher::Impl::Forget(const Attempt& attempt) {
 void Dispatcher::Impl::BeginDrain(absl::Duration grace, std::function<void()> drained) {
   draining_ = true;
   drained_ = std::move(drained);
+  for (const auto& [id, run] : runs_) {
+    const auto group = groups_.find(run.group);
+    if (group == groups_.end()) continue;
+    const absl::Duration limit = TimeToStore(group->second->expected_step(), grace);
+    After(grace - limit, [attempt = run.attempt, limit](Impl& self) { Resuming::Keep(self, attempt, limit); });
+  }
   ReportHealth();
   After(grace, [](Impl& self) {
     if (self.drained_ == nullptr) return;

@@ -5,18 +5,21 @@
 #include <vector>
 
 #include "server/frontend/groups/dispatcher_impl.h"
+#include "server/frontend/groups/dispatcher_resume.h"
 
 namespace kinora {
 namespace {
 
 RunningJob NewRun(WorkClaim claim, absl::Time now) {
-  return {.attempt = std::move(claim.claimed.attempt),
-          .job = std::move(claim.job),
-          .video = std::move(claim.claimed.video),
-          .group = std::move(claim.group),
-          .stop = StopReason::kNone,
-          .cancel_time = now,
-          .progress = {}};
+  RunningJob run{.attempt = std::move(claim.claimed.attempt),
+                 .job = std::move(claim.job),
+                 .video = std::move(claim.claimed.video),
+                 .group = std::move(claim.group),
+                 .stop = StopReason::kNone,
+                 .cancel_time = now,
+                 .progress = {}};
+  run.resume = std::move(claim.claimed.resume);
+  return run;
 }
 
 }  // namespace
@@ -54,7 +57,7 @@ void Dispatcher::Impl::Schedule() {
   };
   queue_.ClaimNext(std::move(request), OnLoop<absl::StatusOr<std::optional<WorkClaim>>>(
                                            [](Impl& self, absl::StatusOr<std::optional<WorkClaim>> claimed) {
-                                             self.OnClaimed(std::move(claimed));
+                                             Resuming::Offer(self, std::move(claimed));
                                            }));
 }
 

@@ -7,13 +7,13 @@
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/upload_limits.h"
-#include "server/request/input_refs.h"
 
 namespace kinora {
 namespace {
 
-absl::Status ReadPiece(ArtifactStore& store, const v1::InputFetch& fetch, v1::InputPiece& piece) {
-  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> file, store.Open(InputKey(fetch.input_id())));
+absl::Status ReadPiece(ArtifactStore& store, const std::string& key, const v1::InputFetch& fetch,
+                       v1::InputPiece& piece) {
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> file, store.Open(key));
   if (fetch.offset() < 0 || fetch.offset() > file->size()) {
     return absl::InvalidArgumentError(absl::StrCat("offset: ", fetch.offset(), " is not within 0..", file->size()));
   }
@@ -33,10 +33,10 @@ v1::InputPiece AnswerTo(const v1::InputFetch& fetch) {
   return piece;
 }
 
-void InputSupply::Give(v1::InputFetch fetch, std::function<void(v1::InputPiece)> done) {
-  loop_.Post([this, fetch = std::move(fetch), done = std::move(done)] {
+void InputSupply::Give(v1::InputFetch fetch, std::string key, std::function<void(v1::InputPiece)> done) {
+  loop_.Post([this, fetch = std::move(fetch), key = std::move(key), done = std::move(done)] {
     v1::InputPiece piece = AnswerTo(fetch);
-    const absl::Status read = ReadPiece(store_, fetch, piece);
+    const absl::Status read = ReadPiece(store_, key, fetch, piece);
     if (!read.ok()) *piece.mutable_error() = ToRpcStatus(read);
     done(std::move(piece));
   });

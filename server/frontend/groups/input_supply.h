@@ -16,9 +16,9 @@ class InputSupply {
  public:
   InputSupply(ArtifactStore& store, Clock& steady) : store_(store), loop_(steady) {}  // neither is owned
 
-  // Passes `done` the requested piece or an error. The dispatcher decides whether the request is allowed. Any thread;
-  // never blocks; `done` runs on the supply's thread.
-  void Give(v1::InputFetch fetch, std::function<void(v1::InputPiece)> done);
+  // Passes `done` the requested piece of the file `key` or an error. The dispatcher decides whether the request is
+  // allowed. Any thread; never blocks; `done` runs on the supply's thread.
+  void Give(v1::InputFetch fetch, std::string key, std::function<void(v1::InputPiece)> done);
 
  private:
   ArtifactStore& store_;

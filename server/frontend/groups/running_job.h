@@ -15,12 +15,14 @@
 #include "server/common/artifact_store.h"
 #include "server/frontend/groups/lora_choice.h"
 #include "server/frontend/groups/rank_link.h"
+#include "server/frontend/groups/resume_rules.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
 
-enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is stopped early
+// Why a run is stopped early. kRelease: the job continues later.
+enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };
 
 constexpr int kMostAppends = 64;  // a run has some ten stages
 
@@ -44,7 +46,15 @@ struct RunningJob {
   std::map<std::string, StoredFile> uploaded{};   // complete artifacts, by name
   bool step_held = false;                         // until appends is 0: a step must not be seen before its stage
   std::optional<v1::Preview> preview{};           // the latest, held like a step
+  v1::StageKind stage = v1::STAGE_UNSPECIFIED;
+  std::optional<v1::ResumeMark> resume{};  // stored, by this attempt or an earlier one
+  ResumeOffer offer = ResumeOffer::kNone;
+  std::string offered{};             // the key of the file that the run was offered
+  int points_in_check = 0;           // resume points whose files are being looked at
+  std::optional<Release> release{};  // to be stored after these points
 };
+
+constexpr char kResumeInput[] = "resume";  // the name of the resume point's file in Run.input_paths
 
 // Run.artifact_key
 inline std::string ArtifactKey(const Attempt& attempt) { return absl::StrCat(attempt.id, "/", attempt.number); }

@@ -14,6 +14,7 @@
 #include "server/common/upload_limits.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/frontend/groups/lora_choice.h"
+#include "server/frontend/groups/rank_agreement.h"
 #include "server/request/model_conversion.h"
 
 namespace kinora {
@@ -56,19 +57,6 @@ bool IsError(const v1::RunResult& result) {
 }
 bool IsCancelled(const v1::RunResult& result) {
   return result.error().code() == static_cast<int>(absl::StatusCode::kCancelled);
-}
-
-// Returns the first property in which two ranks of a group must agree but differ, with both values; empty if none.
-std::string Difference(const v1::Ready& a, const v1::Ready& b) {
-  const auto differ = [](const char* what, const std::string& x, const std::string& y) {
-    return absl::StrCat(what, ": \"", x, "\", \"", y, "\"");
-  };
-  if (a.mesh() != b.mesh()) return differ("the mesh", a.mesh(), b.mesh());
-  if (a.precision() != b.precision()) return differ("the precision", a.precision(), b.precision());
-  if (a.device() != b.device()) return differ("the device", a.device(), b.device());
-  if (a.untiled_decode() != b.untiled_decode()) return "untiled_decode; give it to every rank or to none";
-  if (a.checkpoint() == b.checkpoint()) return "";
-  return "their model files; give every rank the same files";
 }
 
 }  // namespace
@@ -145,6 +133,8 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     case v1::WorkerMessage::kResolved:
     case v1::WorkerMessage::kPreview:
       return OnMark(message);
+    case v1::WorkerMessage::kResume:
+      return OnResumeMark(rank, message.resume());
     default:
       return;  // a second Hello is ignored
   }
@@ -177,7 +167,7 @@ void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now
   rank.description = ready;
   if (rank.hello.rank() == 0) ready_ = ready;
   for (const auto& [number, other] : ranks_) {
-    const std::string difference = other.ready ? Difference(other.description, ready) : "";
+    const std::string difference = other.ready ? Disagreement(other.description, ready) : "";
     if (difference.empty()) continue;
     return Lose(LossReason::kModelConflict, absl::StrCat("rank ", number, " and rank ", rank.hello.rank(),
                                                          " of the same group differ in ", difference));
@@ -242,6 +232,15 @@ void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
   } else if (message.has_preview() && IsOfThisRun(message.preview().video_id(), message.preview().attempt())) {
     if (message.preview().preview().image().size() <= kMostPreviewBytes) listener_.OnPreview(*this, message.preview());
   }
+}
+
+void WorkerGroup::OnResumeMark(const Rank& rank, const v1::ResumeMark& mark) {
+  if (rank.hello.rank() != 0 || StageOf(mark.point()).name().empty()) {
+    return Lose(LossReason::kRankFailed,
+                absl::StrCat("rank ", rank.hello.rank(), " failed: it reported a resume point ",
+                             rank.hello.rank() == 0 ? "of an unknown stage" : ", which only rank 0 may do"));
+  }
+  listener_.OnResume(*this, mark);
 }
 
 void WorkerGroup::OnChunk(const Rank& rank, const v1::UploadChunk& chunk) {
@@ -343,12 +342,13 @@ void WorkerGroup::Start(const v1::Run& run, absl::Time now) {
   Broadcast(message);
 }
 
-void WorkerGroup::CancelRun(absl::Time now) {
+void WorkerGroup::CancelRun(absl::Time now, bool keep_state) {
   if (!run_ || state_ == State::kLost || cancel_time_ != absl::InfiniteFuture()) return;
   cancel_time_ = now;
   v1::FrontendMessage message;
   message.mutable_cancel()->set_video_id(run_->video_id());
   message.mutable_cancel()->set_attempt(run_->attempt());
+  message.mutable_cancel()->set_keep_state(keep_state);
   Broadcast(message);
 }
 

@@ -20,33 +20,10 @@
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
+#include "server/frontend/groups/group_limits.h"
 #include "server/frontend/groups/rank_link.h"
 
 namespace kinora {
-
-struct GroupLimits {
-  absl::Duration heartbeat_interval = absl::Seconds(2);
-  absl::Duration heartbeat_timeout = absl::Seconds(15);  // longest silence of any rank
-  // A group that loads or runs is stalled if it makes no progress (WorkerMessage marks, Heartbeat.units_done) for
-  // max(floor, 10 × the expected time of a step).
-  absl::Duration stall_floor = absl::Seconds(60);
-  absl::Duration cancel_floor = absl::Seconds(60);  // likewise, from a cancel to the end of the run
-  absl::Duration join_timeout = absl::Minutes(5);   // from the first rank to the last
-};
-
-// Labels of kinora_group_restarts_total.
-enum class LossReason {
-  kDisconnected,
-  kSilent,
-  kStalled,
-  kCancelIgnored,
-  kProcessEnded,
-  kAdmin,
-  kRankFailed,
-  kIncomplete,     // ranks did not join in time
-  kLeft,           // a rank reported that it was told to leave
-  kModelConflict,  // another group has other files under its model id, or its ranks disagree
-};
 
 class WorkerGroup {
  public:
@@ -63,6 +40,8 @@ class WorkerGroup {
     virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
     virtual void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) = 0;
     virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
+    // Of any run: the attempt may have ended.
+    virtual void OnResume(WorkerGroup& group, const v1::ResumeMark& mark) = 0;
     // All ranks have answered. `result` is rank 0's, with the error of the first failed rank if any, preferring real
     // failures to CANCELLED. The group is idle, unfit or drained again.
     virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;
@@ -91,7 +70,8 @@ class WorkerGroup {
   void Disconnect(const RankLink& link, const absl::Status& why);
 
   void Start(const v1::Run& run, absl::Time now);  // only in state kIdle
-  void CancelRun(absl::Time now);                  // does nothing without a run
+  // keep_state: Cancel.keep_state. Does nothing without a run, or if its run has been cancelled.
+  void CancelRun(absl::Time now, bool keep_state = false);
   void Estimate(const v1::EstimateRequest& request);
   void TellSpeeds(const v1::SpeedHistory& past);  // sends rank 0 the past run times at SpeedPlace
   void Drain();                                   // lets its run finish and accepts no other
@@ -110,6 +90,7 @@ class WorkerGroup {
   absl::Time idle_since() const { return idle_since_; }  // valid in state kIdle
   const std::string& worn() const { return worn_; }      // LoraKey of the LoRAs merged into its weights, if known
   bool running() const { return run_.has_value(); }
+  absl::Duration expected_step() const { return expected_step_; }  // in the present stage; zero if unknown
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
   bool described() const { return state_ > State::kLoading && state_ < State::kLost; }  // OnReady has been called
   int ranks() const { return static_cast<int>(ranks_.size()); }
@@ -136,6 +117,7 @@ class WorkerGroup {
   bool LoseIfTooLarge(const Rank& rank, const v1::ModelInfo& model);
   void OnResult(Rank& rank, const v1::RunResult& result, absl::Time now);
   void OnMark(const v1::WorkerMessage& message);
+  void OnResumeMark(const Rank& rank, const v1::ResumeMark& mark);
   void OnChunk(const Rank& rank, const v1::UploadChunk& chunk);
   void OnInputFetch(const Rank& rank, const v1::InputFetch& fetch);
   bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;

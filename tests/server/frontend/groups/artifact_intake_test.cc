@@ -11,6 +11,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/upload_limits.h"
+#include "server/frontend/groups/resume_files.h"
 #include "tests/server/frontend/groups/dispatcher_fixture.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/temporary_directory.h"
@@ -121,6 +122,13 @@ TEST_F(IntakeTest, ARunHasFewArtifacts) {
   EXPECT_EQ(Files().size(), ArtifactIntake::kMostNames);
 }
 
+TEST_F(IntakeTest, AResumePointThatCountsMakesRoomForTheNext) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(Take(Named(absl::StrCat("resume-", i), Piece(0, 30))), IsOk());
+    intake_->Release("job/2", absl::StrCat("resume-", i));
+  }
+}
+
 TEST_F(IntakeTest, ANameThatLeadsElsewhereIsRefused) {
   v1::UploadChunk chunk = Piece(0, 30);
   chunk.set_name("../3/video.mp4");
@@ -154,6 +162,8 @@ class UploadTest : public DispatcherTest {
     KINORA_ASSERT_OK_AND_ASSIGN(store_here_, DirectoryArtifactStore::At(directory_.File("artifacts")));
     own_intake_ = std::make_unique<ArtifactIntake>(*store_here_, Clock::Steady());
     intake_ = own_intake_.get();
+    resume_files_ = std::make_unique<ResumeFiles>(*store_here_, Clock::Steady());
+    points_ = resume_files_.get();
     StartDispatcher();
     dispatcher_->Await("far", 2);
     JoinAll();
@@ -208,6 +218,7 @@ class UploadTest : public DispatcherTest {
   TemporaryDirectory directory_;
   std::unique_ptr<DirectoryArtifactStore> store_here_;
   std::unique_ptr<ArtifactIntake> own_intake_;
+  std::unique_ptr<ResumeFiles> resume_files_;
   std::vector<std::shared_ptr<RecordingLink>> ranks_;
 };
 
@@ -258,6 +269,42 @@ TEST_F(UploadTest, AGroupThatIsLostInTheMiddleLeavesNothingAndTheNextAttemptIsIt
   EXPECT_THAT(FilesIn(store_here_->root()), ElementsAre(absl::StrCat(id, "/2/video.mp4")));
   EndBoth(second);
   AwaitState(id, v1::Video::COMPLETED);
+}
+
+TEST_F(UploadTest, AResumePointCountsOnceItHasComeWholeAndItIsMarked) {
+  const JobId id = Submit();
+  const v1::Run run = AwaitRunOfBoth();
+  v1::WorkerMessage message;
+  v1::ResumeMark& mark = *message.mutable_resume();
+  mark.set_video_id(id);
+  mark.set_attempt(1);
+  mark.mutable_point()->set_stage(v1::STAGE_DENOISE);
+  mark.mutable_point()->set_bytes(static_cast<int64_t>(kBytes.size()));
+  mark.mutable_point()->set_sha256(Sha256Hex(kBytes));
+  const auto point = [&] {
+    Groups();
+    store_->Flush();
+    return WaitFor<v1::Video>([&](auto done) { store_->Get(id, std::move(done)); })->resume_point().stage();
+  };
+  for (const char* name : {"resume-1", "resume-2"}) {
+    mark.mutable_point()->set_id(name);
+    dispatcher_->Receive(ranks_[0], message);  // too early
+    EXPECT_EQ(point(), std::string(name) == "resume-1" ? "" : "denoise");
+    EXPECT_THAT(Upload(run, Named(name, Piece(0, 30))), IsOk());
+    dispatcher_->Receive(ranks_[0], message);
+    EXPECT_EQ(point(), "denoise");
+  }
+  EXPECT_THAT(Upload(run, Named("resume-3", Piece(0, 30))), IsOk());
+  mark.mutable_point()->set_id("resume-3");
+  mark.mutable_point()->set_sha256(Sha256Hex("other bytes"));
+  dispatcher_->Receive(ranks_[0], message);
+  point();
+  dispatcher_->Disconnect(ranks_[1], absl::OkStatus());
+  AwaitState(id, v1::Video::QUEUED, /*times=*/2);
+  JoinAll();
+  const v1::Run again = AwaitRunOfBoth();
+  EXPECT_EQ(again.resume_from().id(), "resume-2");
+  EXPECT_EQ(again.input_paths().at("resume"), absl::StrCat(id, "/1/resume-2"));
 }
 
 TEST_F(UploadTest, ARankThatIsNotTheFirstHasNothingToSend) {

@@ -24,9 +24,10 @@ namespace kinora {
 class DispatcherTest : public testing::Test {
  protected:
   using State = v1::Video::State;
-  DispatcherTest() : metrics_(page_.registry()), hub_(clock_, absl::Hours(1), 100), queue_(100) {
-    auto opened = SqliteJobStore::Open(":memory:", {.max_lost_groups = 2, .default_ttl = absl::Hours(1)}, clock_,
-                                       [this](const v1::VideoEvent& event) {
+  explicit DispatcherTest(int max_lost_groups = 2)
+      : metrics_(page_.registry()), hub_(clock_, absl::Hours(1), 100), queue_(100) {
+    auto opened = SqliteJobStore::Open(":memory:", {.max_lost_groups = max_lost_groups, .default_ttl = absl::Hours(1)},
+                                       clock_, [this](const v1::VideoEvent& event) {
                                          hub_.Publish(event);
                                          absl::MutexLock lock(&mu_);
                                          events_.push_back(event);
@@ -44,6 +45,7 @@ class DispatcherTest : public testing::Test {
     options.identity = {.commit = "c0ffee", .protocol = "words"};
     options.intake = intake_;
     options.inputs = inputs_;
+    options.points = points_;
     options.known_models = known_models_;
     dispatcher_ = std::make_unique<Dispatcher>(*store_, *catalogue_, queue_, hub_,
                                                Clocks{.date = date_, .steady = clock_}, &metrics_, options);
@@ -83,15 +85,7 @@ class DispatcherTest : public testing::Test {
         [&](Done<Created> done) { store_->Create(request, request.generation(), 0, std::move(done)); });
     KINORA_CHECK(created.ok()) << created.status();
     KINORA_CHECK(queue_.Reserve().ok());
-    QueuedJob job{.id = created->video.id(),
-                  .model = request.model(),
-                  .priority = request.scheduling().priority(),
-                  .create_time = clock_.Now()};
-    job.recipe = request.generation().recipe();
-    job.loras.assign(request.generation().loras().begin(), request.generation().loras().end());
-    const auto& when = request.scheduling();
-    if (when.has_deadline()) job.deadline = clock_.Now() + absl::Seconds(when.deadline().seconds());
-    queue_.Push(job);
+    queue_.Push(ToQueuedJob(created->video, request.scheduling()));
     return created->video.id();
   }
   v1::Run AwaitRun(RecordingLink& link) {
@@ -153,6 +147,7 @@ class DispatcherTest : public testing::Test {
   int starts_ = 0;
   ArtifactIntake* intake_ = nullptr;
   InputSupply* inputs_ = nullptr;
+  ResumeFiles* points_ = nullptr;
   std::vector<v1::ModelInfo> known_models_;  // used by StartDispatcher
   std::unique_ptr<Dispatcher> dispatcher_;
   int64_t units_ = 0;

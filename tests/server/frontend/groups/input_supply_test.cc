@@ -11,6 +11,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/upload_limits.h"
+#include "server/frontend/groups/resume_files.h"
 #include "server/request/input_refs.h"
 #include "tests/server/frontend/groups/dispatcher_fixture.h"
 #include "tests/testing/temporary_directory.h"
@@ -32,7 +33,12 @@ class InputSupplyTest : public DispatcherTest {
     }
     supply_ = std::make_unique<InputSupply>(*files_, Clock::Steady());
     inputs_ = supply_.get();
+    resume_files_ = std::make_unique<ResumeFiles>(*files_, Clock::Steady());
+    points_ = resume_files_.get();
     StartDispatcher();
+    JoinAll();
+  }
+  void JoinAll() {
     dispatcher_->Await("far", 1);
     v1::Hello hello = HelloOf("", "far");
     dispatcher_->Join(hello, rank_, Entrance::kJoinPort);
@@ -76,6 +82,7 @@ class InputSupplyTest : public DispatcherTest {
   TemporaryDirectory directory_;
   std::unique_ptr<DirectoryArtifactStore> files_;
   std::unique_ptr<InputSupply> supply_;
+  std::unique_ptr<ResumeFiles> resume_files_;
   std::shared_ptr<RecordingLink> rank_ = std::make_shared<RecordingLink>();
   JobId id_;
 };
@@ -100,6 +107,27 @@ TEST_F(InputSupplyTest, NothingElseIsGiven) {
   EXPECT_THAT(Rejection(run, input, std::ssize(kBytes) + 1), StatusIs(absl::StatusCode::kInvalidArgument));
   run.set_attempt(run.attempt() + 1);
   EXPECT_THAT(Rejection(run, input), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(InputSupplyTest, ARunThatIsOfferedAResumePointMayFetchItAndNoOther) {
+  const v1::Run run = RunWith(Sha256Hex(kBytes));
+  EXPECT_THAT(Rejection(run, "resume"), StatusIs(absl::StatusCode::kNotFound));
+  const Attempt attempt{.id = id_, .number = 1, .owner = "me"};
+  v1::ResumePoint point;
+  point.set_id("resume-1");
+  point.set_stage(v1::STAGE_DENOISE);
+  point.set_bytes(std::ssize(kBytes));
+  EXPECT_THAT(WaitFor<std::optional<v1::ResumeMark>>(
+                  [&](auto done) { store_->PutResumePoint(attempt, point, std::move(done)); }),
+              IsOk());
+  std::filesystem::create_directories(absl::StrCat(files_->root(), "/", id_, "/1"));
+  WriteFile(absl::StrCat(files_->root(), "/", id_, "/1/resume-1"), kBytes);
+  dispatcher_->Disconnect(rank_, absl::OkStatus());
+  AwaitState(id_, v1::Video::QUEUED, /*times=*/2);
+  rank_ = std::make_shared<RecordingLink>();
+  JoinAll();
+  const v1::Run again = AwaitRun(*rank_);
+  EXPECT_EQ(Fetch(again, "resume", 0).data() + Fetch(again, "resume", kMostUploadBytes).data(), kBytes);
 }
 
 TEST_F(InputSupplyTest, AFileThatIsGoneIsSaidWithoutItsPath) {

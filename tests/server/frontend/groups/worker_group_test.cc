@@ -19,6 +19,7 @@ struct Events : WorkerGroup::Listener {
   void OnStep(WorkerGroup&, const v1::StepMark&) override { ++marks; }
   void OnPreview(WorkerGroup&, const v1::PreviewMark&) override { ++previews; }
   void OnResolved(WorkerGroup&, const v1::ResolvedMark&) override { ++marks; }
+  void OnResume(WorkerGroup&, const v1::ResumeMark&) override { ++points; }
   void OnRunEnded(WorkerGroup&, const v1::RunResult& r) override { results.push_back(r); }
   void OnUpload(WorkerGroup&, const v1::UploadChunk&) override { ++uploads; }
   void OnFetch(WorkerGroup&, const v1::InputFetch&) override { ++fetches; }
@@ -29,6 +30,7 @@ struct Events : WorkerGroup::Listener {
     why = w;
   }
   int ready = 0, fitness = 0, changes = 0, marks = 0, estimates = 0, uploads = 0, previews = 0, fetches = 0, lost = 0;
+  int points = 0;
   std::vector<v1::RunResult> results;
   LossReason reason = LossReason::kAdmin;
   std::string why;

@@ -1,0 +1,33 @@
+// Dispatcher: the resume points of runs, by the rules of resume_rules.h. On the dispatcher's loop.
+#ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_RESUME_H_
+#define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_RESUME_H_
+
+#include <optional>
+#include <string>
+
+#include "server/frontend/groups/dispatcher_impl.h"
+
+namespace kinora {
+
+// A point counts once its file was seen and the store has committed it; then the file of the one before is deleted.
+// The files of a job that has ended are deleted by the housekeeper.
+struct Dispatcher::Impl::Resuming {
+  // Before OnClaimed: forgets a point of an earlier attempt whose file is gone.
+  static void Offer(Impl& self, absl::StatusOr<std::optional<WorkClaim>> claimed);
+  static void Put(RunningJob& run, v1::Run& message);
+  static void OnResolved(Impl& self, RunningJob& run, const v1::Resolved& resolved);
+  static void OnMark(Impl& self, const WorkerGroup& group, const v1::ResumeMark& mark);
+  static void OnRequeued(Impl& self, const RunningJob& run, const absl::StatusOr<v1::Video>& video);
+  // Has the run store its state and stop, unless it ends within `limit` by itself.
+  static void Keep(Impl& self, const Attempt& attempt, absl::Duration limit);
+
+ private:
+  using Replaced = absl::StatusOr<std::optional<v1::ResumeMark>>;
+  static void ForgetLost(Impl& self, Claimed& claimed, const absl::Status& why);
+  static void OnChecked(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark, const absl::Status& checked);
+  static void OnStored(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark, const Replaced& replaced);
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_RESUME_H_
