@@ -103,7 +103,10 @@ void UsageLines(const v1::Usage& usage, std::string& out) {
 std::string FormatState(const v1::Video& video) {
   std::string name = v1::Video::State_Name(video.state());
   if (video.state() == v1::Video::RUNNING) return absl::StrFormat("%s %.0f%%", name, video.progress().fraction() * 100);
-  if (video.queue_position() > 0) return absl::StrCat(name, " #", video.queue_position());
+  if (video.queue_position() > 0) absl::StrAppend(&name, " #", video.queue_position());
+  if (video.state() == v1::Video::QUEUED && video.has_resume_point()) {
+    absl::StrAppendFormat(&name, ", %.0f%% done", video.resume_point().fraction() * 100);
+  }
   return name;
 }
 
@@ -119,6 +122,13 @@ std::string FormatTaken(const v1::Video& video, absl::Time now) {
 std::string FormatSize(const v1::Generation& g) {
   if (g.audio_only()) return absl::StrCat("audio ", g.num_frames());
   return absl::StrCat(g.width(), "x", g.height(), "x", g.num_frames());
+}
+
+std::string TimesText(int times) { return times == 1 ? "once" : absl::StrCat(times, " times"); }
+
+std::string AttemptText(const v1::Resolved& resolved) {
+  const std::string resumed = FormatResumed(resolved);
+  return resumed.empty() ? "" : ", " + resumed;
 }
 
 bool Continues(char c) { return (c & 0xc0) == 0x80; }  // a continuation byte of UTF-8
@@ -152,6 +162,14 @@ std::string FormatReached(const v1::Progress& progress) {
   return absl::StrCat(progress.stage(), " ", progress.step(), "/", progress.total_steps());
 }
 
+std::string FormatResumed(const v1::Resolved& resolved) {
+  if (!resolved.resumed_from_stage().empty()) {
+    return absl::StrCat("resumed from step ", resolved.resumed_from_step(), " of ", resolved.resumed_from_stage());
+  }
+  if (resolved.not_resumed_because().empty()) return "";
+  return absl::StrCat("began anew: ", Printable(resolved.not_resumed_because(), /*keep_lines=*/false));
+}
+
 std::string Printable(absl::string_view text, bool keep_lines) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -177,13 +195,15 @@ std::string FormatVideo(const v1::Video& video, absl::Time now) {
   if (video.progress().has_remaining()) {
     Line(out, "left", HumanSeconds(absl::ToDoubleSeconds(FromProto(video.progress().remaining()))));
   }
+  if (video.has_resume_point()) Line(out, "stored", FormatReached(video.resume_point()));
+  if (video.preemptions() > 0) Line(out, "preempted", TimesText(video.preemptions()));
   Line(out, "model", video.model());
   if (video.has_effective()) GenerationLines(MadeOf(video), out);
   for (const std::string& warning : video.resolved().warnings()) {
     Line(out, "warning", Printable(warning, /*keep_lines=*/false));
   }
   if (video.estimated_seconds() > 0) Line(out, "estimated", HumanSeconds(video.estimated_seconds()));
-  if (video.attempt() > 1) Line(out, "attempt", absl::StrCat(video.attempt()));
+  if (video.attempt() > 1) Line(out, "attempt", absl::StrCat(video.attempt(), AttemptText(video.resolved())));
   if (video.has_create_time()) Line(out, "created", FormatTime(video.create_time(), now));
   if (video.has_start_time()) Line(out, "started", FormatTime(video.start_time(), now));
   if (video.has_end_time()) Line(out, "ended", FormatTime(video.end_time(), now));

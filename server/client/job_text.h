@@ -18,6 +18,8 @@ bool IsTerminal(v1::Video::State state);
 v1::Generation MadeOf(const v1::Video& video);
 // "denoise 2/8", "encode"; empty before the run begins.
 std::string FormatReached(const v1::Progress& progress);
+// "resumed from step 12 of denoise_1", or why the run began anew although something was stored; else empty.
+std::string FormatResumed(const v1::Resolved& resolved);
 
 // Several lines, "name  value".
 std::string FormatVideo(const v1::Video& video, absl::Time now);

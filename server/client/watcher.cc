@@ -31,7 +31,9 @@ ProgressState ToProgressState(const v1::Progress& progress) {
 std::string DescribeState(const v1::Video& video) {
   const std::string name = v1::Video::State_Name(video.state());
   if (video.state() == v1::Video::QUEUED && video.attempt() > 0) {
-    return absl::StrCat("job ", video.id(), ": QUEUED again after attempt ", video.attempt());
+    const std::string kept =
+        video.has_resume_point() ? absl::StrCat(", continues after ", FormatReached(video.resume_point())) : "";
+    return absl::StrCat("job ", video.id(), ": QUEUED again after attempt ", video.attempt(), kept);
   }
   if (video.state() == v1::Video::QUEUED && video.queue_position() > 0) {
     return absl::StrCat("job ", video.id(), ": QUEUED, position ", video.queue_position());
@@ -201,6 +203,8 @@ void Watcher::NoteState(const v1::Video& video) {
   const auto state = std::pair(video.state(), video.attempt());
   if (std::exchange(noted_state_, state) != state) display_.State(DescribeState(video));
   NoteWait(video);
+  const std::string resumed = video.state() == v1::Video::RUNNING ? FormatResumed(video.resolved()) : "";
+  if (!resumed.empty()) display_.NoteOnce(absl::StrCat("note: attempt ", video.attempt(), " ", resumed));
   for (const std::string& warning : video.resolved().warnings()) {  // once for all clips of a batch
     display_.NoteOnce(absl::StrCat("note: ", Printable(warning, /*keep_lines=*/false)));
   }

@@ -75,6 +75,11 @@ Json ProgressOf(const v1::Progress& progress) {
            progress.has_remaining() ? Json(absl::ToDoubleSeconds(FromProto(progress.remaining()))) : Json(nullptr)}};
 }
 
+Json ResumedFrom(const v1::Resolved& resolved) {
+  if (resolved.resumed_from_stage().empty()) return nullptr;
+  return {{"stage", resolved.resumed_from_stage()}, {"step", resolved.resumed_from_step()}};
+}
+
 Json GroupOf(const GroupListing::Group& listed) {
   const v1::WorkerGroup& group = listed.group;
   Json ranks = Json::array();
@@ -163,6 +168,10 @@ void AddOwn(const v1::Video& video, Json& out) {
   out["estimated_seconds"] = video.estimated_seconds() > 0 ? Json(video.estimated_seconds()) : Json(nullptr);
   out["attempt"] = video.attempt();
   out["waits_for"] = OrNull(video.waits_for());
+  out["preemptions"] = video.preemptions();
+  out["resume_point"] = video.has_resume_point() ? ProgressOf(video.resume_point()) : Json(nullptr);
+  out["resumed_from"] = ResumedFrom(video.resolved());
+  out["not_resumed_because"] = OrNull(video.resolved().not_resumed_because());
   out["progress_details"] = video.has_progress() ? ProgressOf(video.progress()) : Json(nullptr);
   out["request_id"] = OrNull(video.request_id());
   out["metadata"] = Sorted(video.labels());

@@ -1008,11 +1008,11 @@ function showFailure({state, error}) {
 }
 
 function showFacts({seed, size, seconds, num_frames, fps, inference_time_s, artifacts, expires_at, media_type,
-    warnings}) {
+    warnings, resumed_from}) {
   const clip = artifacts.find(each => each.media_type === media_type);
   $("facts").textContent = [seed !== null && `seed ${seed}`, size?.replace("x", " × "), `${rounded(seconds)} s`,
     size && `${plural(num_frames, "frame")} at ${fps} fps`, clip && `made in ${duration(inference_time_s)}`,
-    clip && bytes(clip.bytes),
+    clip && bytes(clip.bytes), resumed_from && `continued after step ${resumed_from.step}`,
     expires_at && `kept until ${clock(expires_at)}`, ...warnings].filter(Boolean).join(" · ");
 }
 
@@ -1030,12 +1030,13 @@ function showProgress(progress) {
   if (item?.state === "running") putItem({...item, progress: percent});
 }
 
-function queueText({id, created_at}) {
+function queueText({id, created_at, resume_point}) {
   const {place, waits_for} = busy.find(each => each.id === id) ?? {};
   if (waits_for) return `Queued: waits for ${waits_for}`;
+  const done = resume_point ? `, ${Math.round(resume_point.fraction * 100)}% done` : "";
   const ahead = busy.filter(each => each.created_at < created_at);
   const wait = ahead.reduce((sum, each) => sum + each.estimated * (1 - each.progress / 100), 0);
-  const text = place > 1 ? `Number ${place} in the queue` : `${place ? "Next i" : "I"}n the queue`;
+  const text = `${place > 1 ? `Number ${place} i` : place ? "Next i" : "I"}n the queue${done}`;
   return wait > 1 ? `${text}, starts in about ${duration(wait)}` : text;
 }
 

@@ -54,6 +54,32 @@ TEST(VideoRow, StandsBelowItsHeaderInColumnsAsWideAsThePageNeeds) {
                           "01234567  QUEUED #12345  5 min  -        128x64x25  901932739  a red circle moves right"));
 }
 
+TEST(VideoRow, ShowsHowMuchOfAWaitingJobIsDone) {
+  v1::Video waits = Job(v1::Video::QUEUED);
+  waits.set_queue_position(2);
+  waits.mutable_resume_point()->set_fraction(0.375);
+  EXPECT_THAT(RowOf(waits, 0), HasSubstr("QUEUED #2, 38% done  5 min"));
+}
+
+TEST(VideoText, SaysWhereAJobWouldContinueAndWhereItHas) {
+  v1::Video video = Job(v1::Video::RUNNING);
+  EXPECT_THAT(FormatVideo(video, kNow), Not(HasSubstr("stored")));
+  video.mutable_resume_point()->set_stage("denoise_1");
+  video.mutable_resume_point()->set_step(12);
+  video.mutable_resume_point()->set_total_steps(30);
+  video.set_attempt(2);
+  video.set_preemptions(1);
+  video.mutable_resolved()->set_resumed_from_stage("denoise_1");
+  video.mutable_resolved()->set_resumed_from_step(8);
+  const std::string text = FormatVideo(video, kNow);
+  for (const char* line : {"denoise_1 12/30\n", "once\n", "2, resumed from step 8 of denoise_1\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  video.mutable_resolved()->Clear();
+  video.mutable_resolved()->set_not_resumed_because("the model's\nfiles have changed");
+  EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("2, began anew: the model's files have changed\n"));
+}
+
 TEST(VideoRow, ShowsHowFarARunIsAndWhereAJobWaits) {
   v1::Video video = Job(v1::Video::RUNNING);
   *video.mutable_start_time() = ToProto(kNow - absl::Seconds(64 * 60));

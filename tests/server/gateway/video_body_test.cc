@@ -87,6 +87,25 @@ TEST(VideoBodyTest, ProgressIsPercent) {
   EXPECT_EQ(body["progress_details"]["remaining_seconds"], 12);
 }
 
+TEST(VideoBodyTest, SaysWhereAJobContinues) {
+  v1::Video video = QueuedVideo();
+  for (const char* name : {"resume_point", "resumed_from", "not_resumed_because"}) {
+    EXPECT_TRUE(Body(video)[name].is_null()) << name;
+  }
+  video.set_preemptions(2);
+  video.mutable_resume_point()->set_stage("denoise_1");
+  video.mutable_resume_point()->set_step(12);
+  video.mutable_resolved()->set_resumed_from_stage("denoise_2");
+  video.mutable_resolved()->set_resumed_from_step(3);
+  const Json body = Body(video);
+  EXPECT_EQ(body["preemptions"], 2);
+  EXPECT_EQ(body["resume_point"]["stage"], "denoise_1");
+  EXPECT_EQ(body["resume_point"]["step"], 12);
+  EXPECT_EQ(body["resumed_from"], Json({{"stage", "denoise_2"}, {"step", 3}}));
+  video.mutable_resolved()->set_not_resumed_because("another build");
+  EXPECT_EQ(Body(video)["not_resumed_because"], "another build");
+}
+
 TEST(VideoBodyTest, FailuresAndCancellationsHaveCodes) {
   v1::Video video = QueuedVideo();
   video.set_state(v1::Video::CANCELLED);
