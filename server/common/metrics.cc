@@ -112,6 +112,9 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
               .Add({})),
       resumed_runs_total(CounterFamily(registry, "kinora_resumed_runs_total",
                                        "Runs of jobs with a resume point, by what became of it")),
+      preemptions_total(
+          CounterFamily(registry, "kinora_preemptions_total", "Runs interrupted for jobs of a higher priority")
+              .Add({})),
       artifact_bytes_total(
           CounterFamily(registry, "kinora_artifact_bytes_total", "Bytes of completed artifacts").Add({})),
       device_seconds_total(

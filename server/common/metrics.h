@@ -60,6 +60,7 @@ struct FrontendMetrics {
   prometheus::Counter& resume_points_total;                       // stored
   // Runs that were offered a resume point. outcome: "resumed", "began_anew", "file_lost".
   prometheus::Family<prometheus::Counter>& resumed_runs_total;
+  prometheus::Counter& preemptions_total;
   prometheus::Counter& artifact_bytes_total;        // of COMPLETED jobs
   prometheus::Counter& device_seconds_total;        // Usage.device_seconds, all jobs
   prometheus::Gauge& artifacts_without_job;         // folders found at startup

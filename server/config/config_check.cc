@@ -115,6 +115,9 @@ void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   CheckInterval("worker_heartbeat_timeout_seconds", config.worker_heartbeat_timeout_seconds(), out);
   CheckInterval("group_join_timeout_seconds", config.group_join_timeout_seconds(), out);
   if (!(config.disconnect_grace_seconds() >= 0)) out.push_back({"disconnect_grace_seconds", "must be 0 or more"});
+  if (!(config.preempt_after_seconds() >= 0) || !std::isfinite(config.preempt_after_seconds())) {
+    out.push_back({"preempt_after_seconds", "must be 0 or more"});
+  }
   if (!(config.drain_grace_seconds() >= 0)) out.push_back({"drain_grace_seconds", "must be 0 or more"});
   if (config.min_free_bytes() < 0) out.push_back({"min_free_bytes", "must be 0 or more"});
   if (config.accept_lost_commits() < 0) out.push_back({"accept_lost_commits", "must be 0 or more"});

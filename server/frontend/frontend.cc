@@ -177,6 +177,7 @@ class EmbeddedFrontend : public Frontend {
     options.inputs = supply_.get();
     points_ = std::make_unique<ResumeFiles>(*artifacts_, clocks_.steady);
     options.points = points_.get();
+    options.preempt_after = absl::Seconds(config_.preempt_after_seconds());
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
     options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
     options.limits.join_timeout = absl::Seconds(config_.group_join_timeout_seconds());

@@ -50,8 +50,9 @@ struct DispatcherOptions {
   BuildIdentity identity;          // of this frontend; workers must match it
   // Receives artifacts from ranks that join at the port. Must outlive the dispatcher. Null (tests): there are none.
   ArtifactIntake* intake = nullptr;
-  InputSupply* inputs = nullptr;  // likewise, sends inputs to such ranks
-  ResumeFiles* points = nullptr;  // likewise; null: resume points are refused
+  InputSupply* inputs = nullptr;                        // likewise, sends inputs to such ranks
+  ResumeFiles* points = nullptr;                        // likewise; null: resume points are refused
+  absl::Duration preempt_after = absl::ZeroDuration();  // FrontendConfig.preempt_after_seconds
   // Models of groups that joined an earlier frontend. A job may wait for parts that only they have, as after a loss.
   std::vector<v1::ModelInfo> known_models{};
 };

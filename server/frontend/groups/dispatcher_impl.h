@@ -15,6 +15,7 @@
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/join_rules.h"
 #include "server/frontend/groups/known_shape.h"
+#include "server/frontend/groups/preemption.h"
 #include "server/frontend/groups/running_job.h"
 #include "server/net/event_loop.h"
 
@@ -104,8 +105,10 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void FailEstimates(const std::string& group, const absl::Status& status);
   RunningJob* RunOf(const WorkerGroup& group);
   RunningJob* Current(const Attempt& attempt);
-  struct Resuming;  // dispatcher_resume.h
+  struct Resuming;    // dispatcher_resume.h
+  struct Preempting;  // likewise
   GroupsNow ListIdle();
+  std::vector<v1::ModelInfo> ModelsNow() const;
   void OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claimed);
   void StartRun(RunningJob& run, WorkerGroup& group);
   void StopRun(RunningJob& run, StopReason why);
@@ -146,6 +149,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, bool> model_writes_;  // by incarnation, while its model is stored: whether it has changed
   absl::Time next_health_check_ = absl::InfiniteFuture();
   std::optional<PendingClaim> claim_;
+  std::map<std::string, Reservation> reservations_;  // by group
   std::map<JobId, RunningJob> runs_;
   std::map<int64_t, PendingEstimate> estimates_;
   std::map<std::string, KnownShape> shapes_;                        // by ShapeKey

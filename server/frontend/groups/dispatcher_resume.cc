@@ -127,6 +127,7 @@ void Dispatcher::Impl::Resuming::OnStored(Impl& self, const Attempt& attempt, co
   if (RunningJob* const run = self.Current(attempt)) {
     if (run->uploads) self.options_.intake->Release(ArtifactKey(attempt), mark.point().id());
     run->resume = mark;
+    run->saved_time = self.attended();
   }
   if (*replaced && ResumeKey(**replaced) != ResumeKey(mark)) self.options_.points->Delete(**replaced);
 }

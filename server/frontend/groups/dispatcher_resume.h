@@ -1,9 +1,11 @@
-// Dispatcher: the resume points of runs, by the rules of resume_rules.h. On the dispatcher's loop.
+// Dispatcher: the resume points of runs, and preemption. Both use the rules of resume_rules.h and preemption.h. On the
+// dispatcher's loop.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_RESUME_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_RESUME_H_
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/frontend/groups/dispatcher_impl.h"
 
@@ -26,6 +28,21 @@ struct Dispatcher::Impl::Resuming {
   static void ForgetLost(Impl& self, Claimed& claimed, const absl::Status& why);
   static void OnChecked(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark, const absl::Status& checked);
   static void OnStored(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark, const Replaced& replaced);
+};
+
+struct Dispatcher::Impl::Preempting {
+  // Reserves groups for waiting jobs and stops the groups' runs, where FrontendConfig.preempt_after_seconds says so.
+  static void Consider(Impl& self);
+  // Ends the reservations of jobs that wait no longer, and of groups that take no jobs any more.
+  static void DropStale(Impl& self);
+  // Ends the reservations of groups for which, although idle, no job was found: they can no longer run it. False: there
+  // are none.
+  static bool DropUnusable(Impl& self, const GroupsNow& asked);
+  // Ends the reservations of a group and a job that have been assigned.
+  static void Release(Impl& self, const std::string& group, const JobId& job);
+
+ private:
+  static std::vector<BusyGroup> BusyGroups(Impl& self);
 };
 
 }  // namespace kinora

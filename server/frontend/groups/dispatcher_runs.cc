@@ -59,13 +59,14 @@ void Dispatcher::Impl::CancelRun(const JobId& id) {
 }
 
 void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
-  const bool continues = why == StopReason::kRelease;  // later
-  const bool replaces = run.stop == StopReason::kNone || (run.stop == StopReason::kRelease && !continues);
-  if (!replaces || run.group.empty()) return;
+  const auto continues = [](StopReason reason) {  // later
+    return reason == StopReason::kRelease || reason == StopReason::kPreempt;
+  };
+  if (run.group.empty() || (run.stop != StopReason::kNone && (continues(why) || !continues(run.stop)))) return;
   run.stop = why;
   run.cancel_time = now();
   if (const auto group = groups_.find(run.group); group != groups_.end()) {
-    group->second->CancelRun(attended(), /*keep_state=*/continues);
+    group->second->CancelRun(attended(), /*keep_state=*/continues(why));
   }
   CheckHealth();
 }
@@ -128,6 +129,7 @@ void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
     *event.mutable_stage() = run->progress;
   }
   AppendEvent(*run, event);
+  Preempting::Consider(*this);
 }
 
 void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
@@ -137,6 +139,7 @@ void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
   run->progress.set_step(mark.step());
   run->step_held = true;
   Publish(*run);
+  Preempting::Consider(*this);
 }
 
 void Dispatcher::Impl::OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) {
@@ -252,8 +255,11 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
   } else if (run.stop == StopReason::kLeaseLost) {
     return Forget(run.attempt);
   } else {
-    const std::string why = run.stop == StopReason::kNone ? std::string(status.message()) : "its run was released";
-    return Requeue(run.attempt, {.why = why, .progress = run.progress});
+    const bool preempted = run.stop == StopReason::kPreempt;
+    const std::string why = run.stop == StopReason::kNone ? std::string(status.message())
+                            : preempted                   ? "a job of a higher priority took its place"
+                                                          : "its run was released";
+    return Requeue(run.attempt, {.why = why, .progress = run.progress, .preempted = preempted});
   }
   Finish(run.attempt, outcome);
 }
@@ -290,7 +296,9 @@ void Dispatcher::Impl::Requeue(const Attempt& attempt, const Release& release) {
             {{"job", attempt.id},
              {"why", release.why},
              {"state", video.ok() ? v1::Video::State_Name(video->state()) : std::string(video.status().message())}});
-        if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(job);
+        if (!video.ok() || video->state() != v1::Video::QUEUED) return;
+        if (release.preempted && self.metrics_ != nullptr) self.metrics_->preemptions_total.Increment();
+        self.QueueAgain(job);
       }));
 }
 

@@ -24,12 +24,19 @@ RunningJob NewRun(WorkClaim claim, absl::Time now) {
 
 }  // namespace
 
-GroupsNow Dispatcher::Impl::ListIdle() {
-  GroupsNow now;
-  std::vector<const WorkerGroup*> idle;
-  for (const auto& [id, model] : away_models_) now.models.push_back(model);
+std::vector<v1::ModelInfo> Dispatcher::Impl::ModelsNow() const {
+  std::vector<v1::ModelInfo> models;
+  for (const auto& [id, model] : away_models_) models.push_back(model);
   for (const auto& [id, group] : groups_) {
-    if (group->serving() || group->state() == WorkerGroup::State::kUnfit) now.models.push_back(group->ready().model());
+    if (group->serving() || group->state() == WorkerGroup::State::kUnfit) models.push_back(group->ready().model());
+  }
+  return models;
+}
+
+GroupsNow Dispatcher::Impl::ListIdle() {
+  GroupsNow now{.idle = {}, .models = ModelsNow()};
+  std::vector<const WorkerGroup*> idle;
+  for (const auto& [id, group] : groups_) {
     if (group->state() == WorkerGroup::State::kIdle) idle.push_back(group.get());
   }
   std::stable_sort(idle.begin(), idle.end(), [](const WorkerGroup* a, const WorkerGroup* b) {
@@ -37,6 +44,8 @@ GroupsNow Dispatcher::Impl::ListIdle() {
   });
   for (const WorkerGroup* group : idle) {
     now.idle.push_back({group->id(), group->incarnation(), group->ready().model(), group->worn()});
+    const auto reserved = reservations_.find(group->id());
+    if (reserved != reservations_.end()) now.idle.back().reserved = reserved->second;
   }
   return now;
 }
@@ -46,8 +55,9 @@ void Dispatcher::Impl::Schedule() {
   ExpireQueued();
   if (claim_) claim_->schedule_again = true;
   if (draining_ || claim_ || queue_.size() == 0) return;
+  Preempting::DropStale(*this);
   const auto groups = std::make_shared<const GroupsNow>(ListIdle());
-  if (groups->idle.empty()) return;
+  if (groups->idle.empty()) return Preempting::Consider(*this);
   claim_ = {.groups = groups};
   CountRuns();
   WorkRequest request{.owner = options_.owner, .lease = options_.lease, .group_for = {}};
@@ -73,11 +83,13 @@ void Dispatcher::Impl::OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claime
   const PendingClaim asked = *std::exchange(claim_, std::nullopt);
   if (!claimed.ok() || !claimed->has_value()) {
     CountRuns();
-    if (asked.schedule_again) Schedule();
-    return;
+    const bool freed = Preempting::DropUnusable(*this, *asked.groups);
+    return freed || asked.schedule_again ? Schedule() : Preempting::Consider(*this);
   }
   RunningJob& run = runs_[(*claimed)->job.id];
   run = NewRun(**std::move(claimed), now());
+  run.saved_time = attended();
+  Preempting::Release(*this, run.group, run.attempt.id);
   CountRuns();
   ScheduleRenewal(run.attempt);
   const auto group = groups_.find(run.group);

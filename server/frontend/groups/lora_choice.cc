@@ -54,6 +54,7 @@ const IdleGroup* GroupFor(const QueuedJob& job, const GroupsNow& groups) {
   });
   const IdleGroup* chosen = nullptr;
   for (const IdleGroup& group : groups.idle) {
+    if (group.reserved && !Admits(*group.reserved, job.id, job.priority)) continue;
     if (!IsOf(job, group.model) || (somewhere && !HasLoras(job, group.model))) continue;
     if (group.worn == FirstLoras(job, group.model)) return &group;
     if (chosen == nullptr) chosen = &group;

@@ -3,11 +3,13 @@
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_LORA_CHOICE_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_LORA_CHOICE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "kinora/v1/video_generation.pb.h"
+#include "server/frontend/groups/preemption.h"
 #include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
@@ -15,7 +17,8 @@ namespace kinora {
 struct IdleGroup {
   std::string id, incarnation;
   v1::ModelInfo model;
-  std::string worn;  // WorkerGroup::worn
+  std::string worn;                       // WorkerGroup::worn
+  std::optional<Reservation> reserved{};  // for one job
 };
 struct GroupsNow {                    // a copy, for any thread
   std::vector<IdleGroup> idle;        // longest idle first
@@ -32,8 +35,9 @@ std::string FirstLoras(const QueuedJob& job, const v1::ModelInfo& model);
 // Returns whether the model has all LoRAs of the job, by digest where the job specifies one.
 bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model);
 
-// Returns the idle group that should run the job, or null. If only some groups have the job's LoRAs, the job waits for
-// such a group; if none has, the first group of its model runs it, and it fails there.
+// Returns the idle group that should run the job, or null. Passes over groups that are reserved for another. If only
+// some groups have the job's LoRAs, the job waits for such a group; if none has, the first group of its model runs it,
+// and it fails there.
 const IdleGroup* GroupFor(const QueuedJob& job, const GroupsNow& groups);
 
 }  // namespace kinora

@@ -21,8 +21,8 @@
 
 namespace kinora {
 
-// Why a run is stopped early. kRelease: the job continues later.
-enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };
+// Why a run is stopped early. kPreempt, kRelease: the job continues later.
+enum class StopReason { kNone, kCancel, kDeadline, kRelease, kPreempt, kLeaseLost };
 
 constexpr int kMostAppends = 64;  // a run has some ten stages
 
@@ -50,6 +50,7 @@ struct RunningJob {
   std::optional<v1::ResumeMark> resume{};  // stored, by this attempt or an earlier one
   ResumeOffer offer = ResumeOffer::kNone;
   std::string offered{};             // the key of the file that the run was offered
+  absl::Time saved_time{};           // when the run began or last stored its state, as attended time
   int points_in_check = 0;           // resume points whose files are being looked at
   std::optional<Release> release{};  // to be stored after these points
 };

@@ -90,6 +90,11 @@ void JobQueue::ClaimNext(WorkRequest request, Done<std::optional<WorkClaim>> don
                 });
 }
 
+void JobQueue::Visit(absl::FunctionRef<bool(const QueuedJob&)> visit) const {
+  absl::MutexLock lock(&mu_);
+  for (auto job = jobs_.begin(); job != jobs_.end() && visit(*job);) ++job;
+}
+
 bool JobQueue::Remove(const std::string& id) {
   absl::MutexLock lock(&mu_);
   const auto found = by_id_.find(id);

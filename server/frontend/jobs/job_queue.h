@@ -45,6 +45,7 @@ class JobQueue : public WorkQueue {
   bool Remove(const std::string& id) override;
   std::vector<QueuedJob> TakeExpired(absl::Time now) override;
   absl::Time NextDeadline() const override;
+  void Visit(absl::FunctionRef<bool(const QueuedJob&)> visit) const override;
   int Position(const std::string& id) const override;
   int size() const override;
   void Close() override;

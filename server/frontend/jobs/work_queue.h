@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
@@ -66,7 +67,9 @@ class WorkQueue {
   virtual bool Remove(const std::string& id) = 0;                  // false if it is not queued
   virtual std::vector<QueuedJob> TakeExpired(absl::Time now) = 0;  // removes and returns jobs whose deadline has passed
   virtual absl::Time NextDeadline() const = 0;                     // infinite future if none
-  virtual int Position(const std::string& id) const = 0;           // 1: next; 0: not queued
+  // Visits the waiting jobs in their order, until `visit` returns false. It must not call the queue.
+  virtual void Visit(absl::FunctionRef<bool(const QueuedJob&)> visit) const = 0;
+  virtual int Position(const std::string& id) const = 0;  // 1: next; 0: not queued
   virtual int size() const = 0;
   virtual void Close() = 0;  // Reserve fails from now on (drain); ClaimNext still works
 };

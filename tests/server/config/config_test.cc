@@ -233,6 +233,19 @@ TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
                        AllOf(HasSubstr("queue_capacity"), HasSubstr("lease_seconds"), HasSubstr("job_store"))));
 }
 
+TEST(CheckFrontendConfig, TheWaitBeforeAPreemptionIsFiniteAndNoneByDefault) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  EXPECT_EQ(config.preempt_after_seconds(), 0);
+  for (const double seconds : {-1.0, std::nan(""), HUGE_VAL}) {
+    config.set_preempt_after_seconds(seconds);
+    EXPECT_THAT(CheckFrontendConfig(config),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("preempt_after_seconds")))
+        << seconds;
+  }
+  config.set_preempt_after_seconds(90);
+  EXPECT_THAT(CheckFrontendConfig(config), IsOk());
+}
+
 TEST(CheckFrontendConfig, AnIntervalOfNearlyNothingIsRejected) {
   for (const char* field : {"sweep_interval_seconds", "heartbeat_interval_seconds", "lease_seconds",
                             "worker_step_floor_seconds", "worker_heartbeat_timeout_seconds",
