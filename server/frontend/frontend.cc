@@ -1,7 +1,5 @@
 #include "server/frontend/frontend.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -11,7 +9,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "engine/base/clock.h"
@@ -48,7 +45,6 @@
 #include "server/frontend/wrong_start.h"
 #include "server/net/grpc_credentials.h"
 #include "server/net/http_pages.h"
-#include "server/net/tls_files.h"
 
 namespace kinora {
 namespace {
@@ -484,32 +480,6 @@ absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConf
   auto frontend = std::make_unique<EmbeddedFrontend>(config, clocks, std::move(state));
   KINORA_RETURN_IF_ERROR(frontend->Start());
   return frontend;
-}
-
-absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
-  std::vector<FieldViolation> problems = Violations(LoadTlsFiles(config.tls(), Clock::Real().Now()).status());
-  for (FieldViolation& problem :
-       Violations(LoadTlsFiles(config.join_tls(), Clock::Real().Now(), "join_tls").status())) {
-    problems.push_back(std::move(problem));
-  }
-  for (const auto& [field, path] :
-       {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()},
-        std::pair{"join_token_file", config.join_token_file()}}) {
-    if (const auto tokens = LoadTokens(path); !tokens.ok()) {
-      problems.push_back({field, std::string(tokens.status().message())});
-    }
-  }
-  for (FieldViolation& problem : Violations(ReadModelDescriptions(config).status())) {
-    problems.push_back(std::move(problem));
-  }
-  if (const absl::Status state = StateDirectory::Check(config.state_directory()); !state.ok()) {
-    problems.push_back({"state_directory", std::string(absl::StripPrefix(state.message(), "state_directory: "))});
-  }
-  if (!GroupsOf(config).empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
-    problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});
-  }
-  for (FieldViolation& problem : Violations(CheckGatewayBinary(config))) problems.push_back(std::move(problem));
-  return problems.empty() ? absl::OkStatus() : InvalidFields(problems);
 }
 
 }  // namespace kinora
