@@ -19,6 +19,14 @@ StageCost Between(const Cost& begin, const Cost& end) {
           .launches = end.calls() - begin.calls()};
 }
 
+// Sets what a dry run of the plan has counted. begin: at the start of each stage, and at the end.
+void SetCounted(const std::vector<Cost>& begin, const Generation& generation, RunPlan& plan) {
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    plan.stages[i].cost = Between(begin[i], begin[i + 1]);
+    plan.stages[i].carried = generation.carried()[i];
+  }
+}
+
 PlannedDecoder DecoderOf(const Modules& modules, bool untiled) {
   return {.decoder = modules.video.has_value() ? &*modules.video : nullptr, .untiled = untiled};
 }
@@ -83,10 +91,7 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
     return absl::OkStatus();
   }));
   begin.push_back(ops.cost());
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    plan.stages[i].cost = Between(begin[i], begin[i + 1]);
-    plan.stages[i].carried = generation.carried()[i];
-  }
+  SetCounted(begin, generation, plan);
   plan.arena_bytes = arena.peak();
   plan.host_arena_bytes = host.peak();
   plan.weight_bytes = weight_bytes_;
