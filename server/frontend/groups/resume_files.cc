@@ -1,8 +1,5 @@
 #include "server/frontend/groups/resume_files.h"
 
-#include <memory>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
@@ -24,11 +21,11 @@ std::string ResumeKey(const v1::ResumeMark& mark) {
 }
 
 void ResumeFiles::Check(const v1::ResumeMark& mark, Finished done) {
-  loop_.Post([this, mark, done = std::move(done)]() mutable { done(CheckFile(store_, mark)); });
+  loop_->Post([this, mark, done = std::move(done)]() mutable { done(CheckFile(store_, mark)); });
 }
 
 void ResumeFiles::Delete(const v1::ResumeMark& mark) {
-  loop_.Post([this, key = ResumeKey(mark)] {
+  loop_->Post([this, key = ResumeKey(mark)] {
     const absl::Status status = store_.Delete(key);
     if (status.ok()) return;
     Log(Severity::kWarning, "resume_point_not_deleted", {{"key", key}, {"why", std::string(status.message())}});

@@ -1,9 +1,11 @@
 #include "tests/server/frontend/simulation/ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/common/status_details.h"
+#include "server/frontend/groups/preemption.h"
 
 namespace kinora::simulation {
 
@@ -28,6 +30,13 @@ void Ledger::Stored(const v1::VideoEvent& event) {
   }
   world_.Note(absl::StrCat("store: ", event.video_id(), " ", v1::Video::State_Name(video.state()), " attempt ",
                            video.attempt()));
+  if (video.preemptions() > kMostPreemptions) Fail(absl::StrCat(event.video_id(), " was interrupted too often"));
+  resumed_ +=
+      video.state() == v1::Video::RUNNING && video.attempt() != job.resumed && video.resolved().resumed_from_step() > 0
+          ? 1
+          : 0;
+  if (video.resolved().resumed_from_step() > 0) job.resumed = video.attempt();
+  interrupted_ += video.preemptions() - std::exchange(job.preemptions, video.preemptions());
   job.attempt = video.attempt();
   job.state = video.state();
   if (event.has_terminal()) CheckEnd(video);
@@ -41,6 +50,9 @@ void Ledger::CheckEnd(const v1::Video& video) {
       const auto found = artifacts_.find(key);
       if (found == artifacts_.end() || found->second != artifact.sha256()) {
         Fail(absl::StrCat(video.id(), " is COMPLETED, but artifact ", key, " is not there or differs"));
+      }
+      if (artifact.sha256() != ClipOf(video.id(), StepsOf(video.id()))) {
+        Fail(absl::StrCat(video.id(), " is COMPLETED with the clip of ", artifact.sha256()));
       }
     }
   }

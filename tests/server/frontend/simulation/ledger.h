@@ -28,19 +28,25 @@ class Ledger {
   void CancelHeard(const JobId& id, int attempt) { cancelled_steps_[{id, attempt}] = 0; }  // by the group
   void StepDone(const JobId& id, int attempt);
   void ArtifactStored(const std::string& key, const std::string& sha256) { artifacts_[key] = sha256; }
+  // The clip of a run that computed so many steps of the job's state, and how many are the whole.
+  static std::string ClipOf(const JobId& id, int steps) { return id + " after step " + std::to_string(steps); }
+  static int StepsOf(const JobId& id) { return 3 + static_cast<int>(std::hash<JobId>()(id) % 8); }
   void Fail(const std::string& what);
 
   bool AllEnded() const;  // all jobs that the store has created
   std::string Waiting() const;
   const std::vector<v1::VideoEvent>& EventsOf(const JobId& id) const { return jobs_.at(id).events; }
   int64_t jobs() const { return static_cast<int64_t>(jobs_.size()); }
+  int64_t resumed() const { return resumed_; }          // runs
+  int64_t interrupted() const { return interrupted_; }  // runs, for others of a higher priority
   const std::string& failure() const { return failure_; }
 
  private:
   struct Job {
     std::vector<v1::VideoEvent> events;
     v1::Video::State state = v1::Video::STATE_UNSPECIFIED;
-    int attempt = 0;
+    int attempt = 0, resumed = 0;  // resumed: the last attempt that did
+    int preemptions = 0;
     std::set<int> started;  // attempts
   };
   void CheckEnd(const v1::Video& video);
@@ -50,6 +56,7 @@ class Ledger {
   std::map<std::string, JobId> by_request_;
   std::map<std::string, std::string> artifacts_;  // digests, by key
   std::map<std::pair<JobId, int>, int> cancelled_steps_;
+  int64_t resumed_ = 0, interrupted_ = 0;
   std::string failure_;
 };
 

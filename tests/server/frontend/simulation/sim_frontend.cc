@@ -18,23 +18,29 @@ DispatcherOptions OptionsOf(const FrontendId& id) {
 
 }  // namespace
 
-SimFrontend::Process::Process(World& world, Database& database, FrontendId own)
+SimFrontend::Process::Process(World& world, Database& database, SimFiles& files, const Options& options, FrontendId own)
     : id(std::move(own)),
       store(world, database.jobs()),
       hub(world.clock(), absl::InfiniteDuration(), kCapacity),
       queue(kCapacity) {
   queue.SetStore(store);
+  auto disk = std::make_unique<SimExecutor>(world, absl::Milliseconds(50));
+  loops.push_back(disk.get());
+  points = std::make_unique<ResumeFiles>(files, world.clock(), std::move(disk));
+  DispatcherOptions of_dispatcher = OptionsOf(id);
+  of_dispatcher.points = points.get();
+  of_dispatcher.preempt_after = options.preempt_after;
   auto executor = std::make_unique<SimExecutor>(world, absl::Milliseconds(1));
   loops.push_back(executor.get());
   dispatcher = std::make_unique<Dispatcher>(store, database.catalogue(), queue, hub,
                                             Clocks{.date = world.clock(), .steady = world.clock()}, nullptr,
-                                            OptionsOf(id), std::move(executor));
+                                            of_dispatcher, std::move(executor));
 }
 
 void SimFrontend::Start() {
   const FrontendId id = absl::StrCat(options_.name, ".", ++starts_);
   world_.Note(absl::StrCat("frontend ", id, " starts"));
-  process_ = std::make_unique<Process>(world_, database_, id);
+  process_ = std::make_unique<Process>(world_, database_, files_, options_, id);
   database_.AddListener(this, [this](const v1::VideoEvent& event) { process_->hub.Publish(event); });
   process_->dispatcher->SetLossListener(
       [this](const std::string& group, const std::string& incarnation, const std::string&) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/groups/resume_files.h"
 #include "server/frontend/jobs/event_source.h"
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
@@ -21,10 +22,11 @@ class SimFrontend {
   struct Options {
     std::string name;
     bool alone = true;  // on its store: what an earlier process has left is free at once
+    absl::Duration preempt_after = absl::ZeroDuration();
     std::vector<SimGroup*> groups;
   };
-  SimFrontend(World& world, Ledger& ledger, Database& database, Options options)
-      : world_(world), ledger_(ledger), database_(database), options_(std::move(options)) {}
+  SimFrontend(World& world, Ledger& ledger, Database& database, SimFiles& files, Options options)
+      : world_(world), ledger_(ledger), database_(database), files_(files), options_(std::move(options)) {}
   ~SimFrontend() { Crash(); }
 
   void Start();
@@ -46,13 +48,14 @@ class SimFrontend {
 
  private:
   struct Process {
-    Process(World& world, Database& database, FrontendId id);
+    Process(World& world, Database& database, SimFiles& files, const Options& options, FrontendId id);
     const FrontendId id;
     StoreConnection store;
     EventHub hub;
     OwnEvents events{hub, store};
     JobQueue queue;
     std::vector<SimExecutor*> loops;
+    std::unique_ptr<ResumeFiles> points;
     std::unique_ptr<Dispatcher> dispatcher;
     std::unique_ptr<FrontendLease> lease;
     bool serving = false;
@@ -63,6 +66,7 @@ class SimFrontend {
   World& world_;
   Ledger& ledger_;
   Database& database_;
+  SimFiles& files_;
   const Options options_;
   int starts_ = 0;
   std::function<void()> on_crash_;

@@ -11,7 +11,6 @@ namespace {
 
 constexpr absl::Duration kSlowestMessage = absl::Milliseconds(40);
 constexpr absl::Duration kBetweenBeats = absl::Seconds(2);
-constexpr char kDigest[] = "d1ce57";
 
 }  // namespace
 
@@ -143,12 +142,13 @@ void SimGroup::Receive(int rank, const v1::FrontendMessage& message) {
     });
   } else if (message.has_run()) {
     at.run = message.run();
-    at.cancelled = false;
+    at.cancelled = at.keeps_state = false;
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive && r.run; });
     if (all) BeginRun();
   } else if (message.has_cancel() && at.run && at.run->video_id() == message.cancel().video_id() &&
              at.run->attempt() == message.cancel().attempt()) {
     at.cancelled = true;
+    at.keeps_state = message.cancel().keep_state();
     if (rank == 0 && run_) ledger_.CancelHeard(run_->video_id(), run_->attempt());
   } else if (message.has_estimate()) {
     v1::WorkerMessage result;
@@ -196,17 +196,36 @@ void SimGroup::KillRank(int rank) { Exit(rank % options_.ranks); }
 void SimGroup::Stall(absl::Duration duration) { stalled_until_ = world_.now() + duration; }
 void SimGroup::Silence(absl::Duration duration) { silent_until_ = stalled_until_ = world_.now() + duration; }
 
+// The state is the job and how many of its steps are in it, and the file's content is the same.
+int SimGroup::Resumed() {
+  const auto key = run_->input_paths().find("resume");
+  if (!run_->has_resume_from() || key == run_->input_paths().end()) return 0;
+  const std::string* const content = files_.Find(key->second);
+  if (content == nullptr) return 0;  // it begins anew
+  const int step = run_->resume_from().step();
+  if (*content != Ledger::ClipOf(run_->video_id(), step)) {
+    ledger_.Fail(absl::StrCat(run_->video_id(), " was to continue at step ", step, " with the state of ", *content));
+  }
+  return step;
+}
+
 void SimGroup::BeginRun() {
   run_ = ranks_[0].run;
   ++runs_;
-  steps_ = 3 + world_.Pick(8);
+  points_ = 0;
+  steps_ = Ledger::StepsOf(run_->video_id());
   ledger_.RunStarted(run_->video_id(), run_->attempt(), id());
+  const int resumed = Resumed();
   v1::WorkerMessage resolved;
   resolved.mutable_resolved()->set_video_id(run_->video_id());
   resolved.mutable_resolved()->set_attempt(run_->attempt());
+  resolved.mutable_resolved()->mutable_resolved()->set_resumed_from_step(resumed);
+  if (run_->has_resume_from() && resumed == 0) {
+    resolved.mutable_resolved()->mutable_resolved()->set_not_resumed_because("its file is gone");
+  }
   Send(0, std::move(resolved));
   SendStage(v1::STAGE_ENCODE, 0);
-  Later(absl::Milliseconds(10), absl::Seconds(1), [this, run = runs_] { Compute(run, 0); });
+  Later(absl::Milliseconds(10), absl::Seconds(1), [this, run = runs_, resumed] { Compute(run, resumed, resumed); });
 }
 
 void SimGroup::SendStage(v1::StageKind stage, int steps) {
@@ -217,6 +236,7 @@ void SimGroup::SendStage(v1::StageKind stage, int steps) {
   mark.set_stage(stage);
   mark.set_total_steps(steps);
   mark.set_expected_seconds(3.0 * steps);
+  mark.set_remaining_seconds(2.0 * steps_);
   Send(0, std::move(message));
 }
 
@@ -229,24 +249,43 @@ void SimGroup::EndStep(int step) {
   mark.set_stage(v1::STAGE_DENOISE);
   mark.set_step(step);
   mark.set_total_steps(steps_);
+  mark.set_remaining_seconds(2.0 * (steps_ - step));
   Send(0, std::move(message));
 }
 
-// done: steps of denoising.
-void SimGroup::Compute(int64_t run, int done) {
+void SimGroup::StoreState(int step) {
+  const std::string content = Ledger::ClipOf(run_->video_id(), step);
+  v1::WorkerMessage message;
+  v1::ResumeMark& mark = *message.mutable_resume();
+  mark.set_video_id(run_->video_id());
+  mark.set_attempt(run_->attempt());
+  mark.mutable_point()->set_id(absl::StrCat("resume-", ++points_));
+  mark.mutable_point()->set_bytes(static_cast<int64_t>(content.size()));
+  mark.mutable_point()->set_stage(v1::STAGE_DENOISE);
+  mark.mutable_point()->set_step(step);
+  mark.mutable_point()->set_total_steps(steps_);
+  files_.Put(absl::StrCat(run_->artifact_key(), "/", mark.point().id()), content);
+  Send(0, std::move(message));
+}
+
+// done: steps of denoising, of which `resumed` are of an earlier attempt.
+void SimGroup::Compute(int64_t run, int done, int resumed) {
   if (run != runs_ || !run_) return;
   if (world_.now() < stalled_until_) {
-    return Later(stalled_until_ - world_.now(), stalled_until_ - world_.now(), [=, this] { Compute(run, done); });
+    const absl::Duration rest = stalled_until_ - world_.now();
+    return Later(rest, rest, [=, this] { Compute(run, done, resumed); });
   }
-  if (done > 0) EndStep(done);
+  if (done == resumed) SendStage(v1::STAGE_DENOISE, steps_);
+  if (done > resumed) EndStep(done);
+  const bool keeps = ranks_[0].cancelled && ranks_[0].keeps_state;
+  if (done > resumed && done < steps_ && (keeps || world_.Chance(0.2))) StoreState(done);
   if (ranks_[0].cancelled) return EndRun(absl::CancelledError("stopped between two steps"));
-  if (done == 0) SendStage(v1::STAGE_DENOISE, steps_);
   if (done == steps_) {
     SendStage(v1::STAGE_DECODE_VIDEO, 0);
     SendStage(v1::STAGE_FINALIZE, 0);
     return EndRun(world_.Chance(0.05) ? absl::ResourceExhaustedError("the device's memory is full") : absl::OkStatus());
   }
-  Later(absl::Milliseconds(100), absl::Seconds(4), [=, this] { Compute(run, done + 1); });
+  Later(absl::Milliseconds(100), absl::Seconds(4), [=, this] { Compute(run, done + 1, resumed); });
 }
 
 void SimGroup::EndRun(const absl::Status& status) {
@@ -261,8 +300,8 @@ void SimGroup::EndRun(const absl::Status& status) {
     } else if (rank == 0) {
       v1::Artifact& artifact = *result.add_artifacts();
       artifact.set_id("video.mp4");
-      artifact.set_sha256(kDigest);
-      ledger_.ArtifactStored(absl::StrCat(run.artifact_key(), "/video.mp4"), kDigest);
+      artifact.set_sha256(Ledger::ClipOf(run.video_id(), steps_));
+      ledger_.ArtifactStored(absl::StrCat(run.artifact_key(), "/video.mp4"), artifact.sha256());
     }
     ranks_[rank].run.reset();
     Send(rank, std::move(message));

@@ -11,6 +11,7 @@
 #include "kinora/v1/worker.pb.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "tests/server/frontend/simulation/ledger.h"
+#include "tests/server/frontend/simulation/sim_files.h"
 #include "tests/server/frontend/simulation/world.h"
 
 namespace kinora::simulation {
@@ -48,8 +49,8 @@ class SimGroup {
   };
   static constexpr char kModel[] = "tiny", kCommit[] = "c0ffee", kProtocol[] = "words";
 
-  SimGroup(World& world, Ledger& ledger, Options options)
-      : world_(world), ledger_(ledger), options_(std::move(options)), ranks_(options_.ranks) {}
+  SimGroup(World& world, Ledger& ledger, SimFiles& files, Options options)
+      : world_(world), ledger_(ledger), files_(files), options_(std::move(options)), ranks_(options_.ranks) {}
 
   const std::string& id() const { return options_.id; }
   // A frontend takes ranks now, until FrontendGone.
@@ -65,7 +66,7 @@ class SimGroup {
 
  private:
   struct Rank {
-    bool alive = false, cancelled = false;
+    bool alive = false, cancelled = false, keeps_state = false;
     std::shared_ptr<SimLink> link;
     std::optional<v1::Run> run;
   };
@@ -77,8 +78,10 @@ class SimGroup {
   void Beat(int rank);
   void LaunchIfAllEnded();
   void BeginRun();
-  void Compute(int64_t run, int done);
+  void Compute(int64_t run, int done, int resumed);
+  int Resumed();  // steps that an earlier attempt has computed
   void EndStep(int step);
+  void StoreState(int step);
   void EndRun(const absl::Status& status);
   void SendStage(v1::StageKind stage, int steps);
   // Runs `task` later unless the processes have been started again.
@@ -86,6 +89,7 @@ class SimGroup {
 
   World& world_;
   Ledger& ledger_;
+  SimFiles& files_;
   const Options options_;
   Dispatcher* frontend_ = nullptr;
   std::vector<Rank> ranks_;
@@ -93,7 +97,7 @@ class SimGroup {
   bool launching_ = false;
   absl::Time stalled_until_ = absl::InfinitePast(), silent_until_ = absl::InfinitePast();
   std::optional<v1::Run> run_;  // that all ranks compute
-  int steps_ = 0;
+  int steps_ = 0, points_ = 0;
 };
 
 }  // namespace kinora::simulation

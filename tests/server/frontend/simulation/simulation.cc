@@ -17,15 +17,17 @@ Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_
   std::vector<std::vector<SimGroup*>> of(frontends);
   for (int i = 0; i < groups; ++i) {
     groups_.push_back(std::make_unique<SimGroup>(
-        world_, ledger_,
+        world_, ledger_, files_,
         SimGroup::Options{.id = absl::StrCat(i), .ranks = 1 << world_.Pick(4), .supervised = world_.Chance(0.6)}));
     of[i % frontends].push_back(groups_.back().get());
   }
+  const absl::Duration preempt_after = world_.Chance(0.5) ? absl::Seconds(3) : absl::ZeroDuration();
   std::vector<SimFrontend*> all;
   for (int i = 0; i < frontends; ++i) {
     frontends_.push_back(std::make_unique<SimFrontend>(
-        world_, ledger_, database_,
-        SimFrontend::Options{.name = absl::StrCat("f", i), .alone = frontends == 1, .groups = of[i]}));
+        world_, ledger_, database_, files_,
+        SimFrontend::Options{
+            .name = absl::StrCat("f", i), .alone = frontends == 1, .preempt_after = preempt_after, .groups = of[i]}));
     all.push_back(frontends_.back().get());
     all.back()->SetCrashListener([this, frontend = all.back()] {
       for (const auto& client : clients_) client->FrontendGone(*frontend);
@@ -96,7 +98,9 @@ SimulationResult Simulation::Run() {
           .notes = world_.Notes(),
           .events = world_.events(),
           .jobs = ledger_.jobs(),
-          .faults = faults_};
+          .faults = faults_,
+          .resumed = ledger_.resumed(),
+          .interrupted = ledger_.interrupted()};
 }
 
 }  // namespace kinora::simulation

@@ -13,7 +13,7 @@ namespace kinora::simulation {
 struct SimulationResult {
   std::string failure;  // empty: every invariant held, and every job ended
   std::string notes;    // the last things that happened before it
-  int64_t events = 0, jobs = 0, faults = 0;
+  int64_t events = 0, jobs = 0, faults = 0, resumed = 0, interrupted = 0;
 };
 
 class Simulation {
@@ -31,6 +31,7 @@ class Simulation {
   World world_;
   Ledger ledger_;
   Database database_;
+  SimFiles files_;
   std::vector<std::unique_ptr<SimGroup>> groups_;
   std::vector<std::unique_ptr<SimFrontend>> frontends_;
   std::vector<std::unique_ptr<SimClient>> clients_;

@@ -24,16 +24,22 @@ TEST(Simulation, EveryInvariantHoldsAndEveryJobEnds) {
     ASSERT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[0], &first) && absl::SimpleAtoi(parts[1], &count))
         << "KINORA_SIMULATION_SEEDS=" << seeds << ", not FIRST+COUNT";
   }
-  int64_t events = 0, jobs = 0, faults = 0;
+  int64_t events = 0, jobs = 0, faults = 0, resumed = 0, interrupted = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const SimulationResult result = Simulation(seed).Run();
     ASSERT_EQ(result.failure, "") << result.notes << "\nrepeat it:\n  KINORA_SIMULATION_SEEDS=" << seed
                                   << "+1 build/release/tests/server/frontend/frontend_simulation_test";
     events += result.events, jobs += result.jobs, faults += result.faults;
+    resumed += result.resumed, interrupted += result.interrupted;
   }
   RecordProperty("events", std::to_string(events));
   RecordProperty("jobs", std::to_string(jobs));
   RecordProperty("faults", std::to_string(faults));
+  RecordProperty("resumed", std::to_string(resumed));
+  RecordProperty("interrupted", std::to_string(interrupted));
+  if (count < 100) return;  // few seeds may have none
+  EXPECT_GT(resumed, jobs / 20);
+  EXPECT_GT(interrupted, jobs / 100);
 }
 
 }  // namespace
