@@ -24,19 +24,27 @@ class Database {
       : loop_(world, absl::Milliseconds(20)),
         jobs_(
             Ledger::kRules, world.clock(),
-            [this, &ledger](const v1::VideoEvent& event) {
+            [this, &world, &ledger](const v1::VideoEvent& event) {
               ledger.Stored(event);
-              for (const auto& [listener, hear] : listeners_) hear(event);
+              for (const auto& [listener, hear] : listeners_) Tell(world, event, hear);
             },
             loop_, [this] { return absl::StrCat("job", ++last_job_); }) {}
 
   MemoryJobStore& jobs() { return jobs_; }
   MemoryCatalogueStore& catalogue() { return catalogue_; }
-  // Hears of every stored event, from all frontends.
+  // News of other processes' events gets lost and doubled, but for the last. A frontend alone hears of every event.
+  void LoseNews() { loses_news_ = true; }
   void AddListener(const void* listener, EventListener hear) { listeners_[listener] = std::move(hear); }
   void RemoveListener(const void* listener) { listeners_.erase(listener); }
 
  private:
+  void Tell(World& world, const v1::VideoEvent& event, const EventListener& hear) const {
+    if (loses_news_ && !event.has_terminal() && world.Chance(0.2)) return;
+    hear(event);
+    if (loses_news_ && world.Chance(0.1)) hear(event);
+  }
+
+  bool loses_news_ = false;
   SimExecutor loop_;
   int last_job_ = 0;
   std::map<const void*, EventListener> listeners_;

@@ -22,6 +22,7 @@ Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_
     of[i % frontends].push_back(groups_.back().get());
   }
   const absl::Duration preempt_after = world_.Chance(0.5) ? absl::Seconds(3) : absl::ZeroDuration();
+  if (frontends > 1) database_.LoseNews();
   std::vector<SimFrontend*> all;
   for (int i = 0; i < frontends; ++i) {
     frontends_.push_back(std::make_unique<SimFrontend>(

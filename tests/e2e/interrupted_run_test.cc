@@ -1,0 +1,111 @@
+// Runs of the tiny model that are interrupted and continue where they were: the clip is the one that kinora-render
+// writes without an interruption, byte for byte.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/tiny_model.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+class ResumedRun : public TinyModel {
+ protected:
+  ResumedRun() = default;
+  explicit ResumedRun(std::vector<std::string> flags) : TinyModel(std::move(flags)) {}
+
+  std::string Begin(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> flags = Flags(kManySteps);
+    flags.push_back("--seed=7");
+    flags.insert(flags.end(), more.begin(), more.end());
+    return server_.Create(kPrompt, flags);
+  }
+  // Waits until the job has a resume point at this step or later.
+  void AwaitPoint(const std::string& id, int step) {
+    while (true) {
+      const auto video = server_.Json({"get", id});
+      if (video.contains("resume_point") && video["resume_point"].value("step", 0) >= step) return;
+      ASSERT_TRUE(video["state"] == "QUEUED" || video["state"] == "RUNNING") << video.dump();
+    }
+  }
+  // Waits for the end and expects that the last attempt continued an earlier one.
+  nlohmann::json AwaitResumed(const std::string& id) {
+    RunToEnd(server_.Client({"watch", id}));
+    const auto video = server_.Json({"get", id});
+    EXPECT_EQ(video["state"], "COMPLETED") << video.dump();
+    EXPECT_GT(video["resolved"].value("resumed_from_step", 0), 0) << video.dump();
+    EXPECT_EQ(video["resolved"].value("resumed_from_stage", ""), "denoise") << video.dump();
+    EXPECT_EQ(video["resolved"].value("not_resumed_because", ""), "") << video.dump();
+    return video;
+  }
+  std::string Download(const std::string& id) {
+    const std::string path = directory_.File(id + ".mp4");
+    const Result result = server_.Run({"download", id, "-o", path});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return ReadFile(path);
+  }
+};
+
+TEST_F(ResumedRun, AKilledWorkersJobContinuesAndItsClipIsTheWholeRuns) {
+  server_.Start(true, {"--worker-checkpoint-seconds=0.01"});
+  const std::string id = Begin();
+  AwaitPoint(id, kManySteps / 4);
+  kill(server_.WorkerPid(), SIGKILL);
+  const auto video = AwaitResumed(id);
+  EXPECT_EQ(video["attempt"], 2);
+  EXPECT_GE(video["resolved"]["resumed_from_step"], kManySteps / 4);
+  EXPECT_EQ(Download(id), Rendered(kManySteps));
+  EXPECT_THAT(server_.Run({"get", id}).out, HasSubstr("resumed from step"));
+  EXPECT_THAT(server_.MetricsPage(), HasSubstr("kinora_resumed_runs_total{outcome=\"resumed\"} 1"));
+}
+
+// Without an interval, only a worker that is told to leave stores the state.
+TEST_F(ResumedRun, AFrontendThatIsStoppedKeepsTheStateForTheNext) {
+  const std::vector<std::string> flags = {"--worker-checkpoint-seconds=0", "--drain-grace-seconds=2"};
+  server_.Start(true, flags);
+  const std::string id = Begin();
+  while (server_.Json({"get", id})["progress"].value("step", 0) < 3) {
+  }
+  kill(server_.frontend().pid(), SIGTERM);
+  EXPECT_EQ(server_.frontend().Wait(), 0) << server_.frontend().Err();
+  server_.Start(true, flags);
+  AwaitResumed(id);
+  EXPECT_EQ(Download(id), Rendered(kManySteps));
+}
+
+TEST_F(ResumedRun, AnUrgentJobInterruptsARunWhichContinues) {
+  server_.Start(true, {"--worker-checkpoint-seconds=0", "--preempt-after-seconds=0.001"});
+  const std::string id = Begin();
+  while (server_.Json({"get", id})["progress"].value("step", 0) < 3) {
+  }
+  const std::string urgent = server_.Create(
+      kPrompt, {"--recipe=ONE_STAGE", "--steps=2", "--width=64", "--height=64", "--frames=9", "--priority=5"});
+  RunToEnd(server_.Client({"watch", urgent}));
+  EXPECT_EQ(server_.Json({"get", urgent})["state"], "COMPLETED");
+  EXPECT_EQ(server_.Json({"get", id}).value("preemptions", 0), 1);
+  AwaitResumed(id);
+  EXPECT_EQ(Download(id), Rendered(kManySteps));
+}
+
+TEST_F(ResumedRun, AnotherPrecisionBeginsAnewAndSaysSo) {
+  server_.Start(true, {"--worker-checkpoint-seconds=0.01"});
+  const std::string id = Begin();
+  AwaitPoint(id, 1);
+  kill(server_.frontend().pid(), SIGKILL);
+  server_.frontend().Wait();
+  server_.Start(true, {"--worker-checkpoint-seconds=0.01", "--worker-precision=bf16"});
+  RunToEnd(server_.Client({"watch", id}));
+  const auto video = server_.Json({"get", id});
+  EXPECT_EQ(video["state"], "COMPLETED") << video.dump();
+  EXPECT_EQ(video["resolved"].value("resumed_from_step", 0), 0);
+  EXPECT_THAT(video["resolved"].value("not_resumed_because", ""), HasSubstr("precision"));
+}
+
+}  // namespace
+}  // namespace kinora
