@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
@@ -30,11 +31,12 @@ class ResumeStartTest : public testing::Test {
     point.set_step(1);
   }
   ResumeStart Find(const Model::GoOn& go_on = &absl::OkStatus) {
-    const RunInputs inputs{.folder = directory_.path(), .line = &lines_.inputs, .decoder = ""};
+    const RunInputs inputs{.store = *store_, .line = &lines_.inputs, .decoder = ""};
     return FindResumeStart(model_, inputs, run_, prepared_, go_on);
   }
 
   TemporaryDirectory directory_;
+  std::unique_ptr<DirectoryArtifactStore> store_ = *DirectoryArtifactStore::At(directory_.path());
   FakeModel model_;
   v1::Run run_;
   PreparedRun prepared_;
