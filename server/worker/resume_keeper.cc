@@ -75,9 +75,10 @@ void ResumeKeeper::Keep(ResumePoint&& point) {
   if (leaves) AwaitIdle(deadline - Clock::Steady().Now());
 }
 
-bool ResumeKeeper::HoldsBack(const Progress& progress) const {
+bool ResumeKeeper::HoldsBack(const Progress& progress) {
+  constexpr int kMostHeldBack = 3;  // progress reports: a state is taken at the next boundary but one, or never
   return told_to_leave() && !left_ && progress.stage.kind == StageKind::kDenoise &&
-         progress.step < progress.total_steps;
+         progress.step < progress.total_steps && held_back_++ < kMostHeldBack;
 }
 
 bool ResumeKeeper::AwaitIdle(absl::Duration patience) {

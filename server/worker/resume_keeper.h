@@ -45,8 +45,9 @@ class ResumeKeeper {
   // stored or has failed, or after `patience`.
   bool Wants(const Progress& progress);
   void Keep(ResumePoint&& point);
-  // Whether a cancelled run must go on behind this progress, because its state is yet to be stored.
-  bool HoldsBack(const Progress& progress) const;
+  // Whether a cancelled run must go on behind this progress, because its state is yet to be stored. Call it once for
+  // each progress that is reported.
+  bool HoldsBack(const Progress& progress);
 
  private:
   struct Taken {
@@ -69,6 +70,7 @@ class ResumeKeeper {
   absl::Time last_;    // when the last point was taken
   absl::Time began_;   // when the wanted point was asked for
   Progress wanted_{};  // the step of the wanted point
+  int held_back_ = 0;  // progress reports of a run that is to end
   bool left_ = false;  // whether the point of a run that ends has been handed over
 
   std::atomic<bool> give_up_ = false;

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kFailed = 3, kCancelled = 4, kUnreachable = 5;
+constexpr int kFailed = 3, kCancelled = 4;
 
 TEST_F(TinyModel, TheServerMakesTheFileThatKinoraRenderMakes) {
   server_.Start();
@@ -134,11 +134,12 @@ TEST_F(TinyModel, TheWorkersPagesTellTheTruth) {
   EXPECT_THAT(page, HasSubstr("kinora_artifact_upload_seconds_count 2\n"));
 }
 
-TEST_F(TinyModel, AWorkerThatCannotLoadSaysWhyAndIsTriedAgain) {
+TEST_F(TinyModel, AWorkerThatCannotLoadSaysWhyAndTheFrontendEnds) {
   server_.Start(false, {"--worker-precision=fp8"});
   EXPECT_NE(server_.frontend().AwaitLine("precision: fp8: not available on the device cpu"), "");
   EXPECT_NE(server_.frontend().AwaitLine("exit status 2"), "");
-  EXPECT_EQ(server_.Run({"create", "--prompt=x"}).status, kUnreachable);
+  EXPECT_NE(server_.frontend().Wait(), 0);
+  EXPECT_THAT(server_.frontend().Err(), HasSubstr("kinora-frontend: worker: precision: fp8: not available"));
 }
 
 TEST_F(TinyModel, SaysWhatItResolved) {

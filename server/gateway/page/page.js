@@ -361,7 +361,7 @@ function setSize(width, height) {
   [form.width.value, form.height.value] = [width, height];
 }
 
-// Numbers that the recipe does not take become the nearest that it does; text is left for the server to reject.
+// Numbers become the nearest that the recipe takes; text is left for the server to reject.
 function snapSize({target}) {
   const {size_multiple, min_size, max_width, max_height} = limits(), value = Number(target.value);
   if (!(value > 0)) return;
@@ -472,7 +472,7 @@ function onInput() {
 
 const plain = ["negative_prompt", "seed", "num_inference_steps", "fps", "priority", "container"];
 
-// Numbers as numbers; others, and integers that a double cannot hold, as the text that they are.
+// Numbers as numbers; others, and integers that a double cannot hold, as text.
 function typed(text) {
   const number = Number(text);
   return text.trim() !== "" && Math.abs(number) <= 2 ** 53 ? number : text.trim();
@@ -613,7 +613,7 @@ function showPictures() {
   showChips("pictures", ...pictures.map(({chip: box}) => box));
 }
 
-// The time line of a picture is that of the clip: at its end, a picture stays the last frame if the length changes.
+// A picture's time line is the clip's: one at its end stays the last frame if the length changes.
 function addPicture(picture) {
   const named = (what, properties) => make("input", {ariaLabel: `${what} of ${picture.name}`, ...properties});
   const frame = named("Frame", {inputMode: "numeric"});
@@ -1012,7 +1012,7 @@ function showFacts({seed, size, seconds, num_frames, fps, inference_time_s, arti
   const clip = artifacts.find(each => each.media_type === media_type);
   $("facts").textContent = [seed !== null && `seed ${seed}`, size?.replace("x", " × "), `${rounded(seconds)} s`,
     size && `${plural(num_frames, "frame")} at ${fps} fps`, clip && `made in ${duration(inference_time_s)}`,
-    clip && bytes(clip.bytes), resumed_from && `continued after step ${resumed_from.step}`,
+    clip && bytes(clip.bytes), resumed_from && `resumed at step ${resumed_from.step}`,
     expires_at && `kept until ${clock(expires_at)}`, ...warnings].filter(Boolean).join(" · ");
 }
 
@@ -1030,13 +1030,12 @@ function showProgress(progress) {
   if (item?.state === "running") putItem({...item, progress: percent});
 }
 
-function queueText({id, created_at, resume_point}) {
+function queueText({id, created_at}) {
   const {place, waits_for} = busy.find(each => each.id === id) ?? {};
   if (waits_for) return `Queued: waits for ${waits_for}`;
-  const done = resume_point ? `, ${Math.round(resume_point.fraction * 100)}% done` : "";
   const ahead = busy.filter(each => each.created_at < created_at);
   const wait = ahead.reduce((sum, each) => sum + each.estimated * (1 - each.progress / 100), 0);
-  const text = `${place > 1 ? `Number ${place} i` : place ? "Next i" : "I"}n the queue${done}`;
+  const text = `${place > 1 ? `Number ${place} i` : place ? "Next i" : "I"}n the queue`;
   return wait > 1 ? `${text}, starts in about ${duration(wait)}` : text;
 }
 

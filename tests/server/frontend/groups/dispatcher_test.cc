@@ -269,10 +269,11 @@ TEST_F(DispatcherTest, DrainQueuesTheRestAgainUncounted) {
   for (int attempt = 1; attempt <= 3; ++attempt) {
     const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
     EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
-    std::thread drain([&] { dispatcher_->Drain(absl::Seconds(10)); });
-    clock_.AwaitWaiters(3);  // hub, loop and Drain
+    absl::Notification drained;
+    dispatcher_->BeginDrain(absl::Seconds(10), [&] { drained.Notify(); });
+    Groups();  // it has begun
     clock_.Advance(absl::Seconds(11));
-    drain.join();
+    drained.WaitForNotification();
     AwaitState(id, v1::Video::QUEUED, attempt + 1);
     EXPECT_TRUE(link->Next().has_cancel());
     EXPECT_TRUE(link->Next().has_shutdown());
@@ -288,11 +289,11 @@ TEST_F(DispatcherTest, AGroupThatIsLostDuringADrainDoesNotCount) {
   for (int attempt = 1; attempt <= 3; ++attempt) {
     const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
     EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
-    std::thread drain([&] { dispatcher_->Drain(absl::Seconds(10)); });
-    clock_.AwaitWaiters(3);  // hub, loop and Drain, whose task was posted first
+    absl::Notification drained;
+    dispatcher_->BeginDrain(absl::Seconds(10), [&] { drained.Notify(); });
     dispatcher_->Disconnect(link, absl::OkStatus());
     AwaitState(id, v1::Video::QUEUED, attempt + 1);
-    drain.join();
+    drained.WaitForNotification();
     StartDispatcher();
     queue_.Remove(id);
     RecoverAll();

@@ -112,7 +112,7 @@ TEST_F(InputSupplyTest, NothingElseIsGiven) {
 TEST_F(InputSupplyTest, ARunThatIsOfferedAResumePointMayFetchItAndNoOther) {
   const v1::Run run = RunWith(Sha256Hex(kBytes));
   EXPECT_THAT(Rejection(run, "resume"), StatusIs(absl::StatusCode::kNotFound));
-  const Attempt attempt{.id = id_, .number = 1, .owner = "me"};
+  const Attempt attempt{.id = id_, .number = 1, .owner = owner_};
   v1::ResumePoint point;
   point.set_id("resume-1");
   point.set_stage(v1::STAGE_DENOISE);

@@ -1,8 +1,7 @@
 // Runs that continue where an earlier attempt was, and the files of their resume points.
 #include <gtest/gtest.h>
 
-#include <thread>
-
+#include "absl/synchronization/notification.h"
 #include "server/frontend/groups/resume_rules.h"
 #include "tests/server/frontend/groups/resume_fixture.h"
 
@@ -153,8 +152,9 @@ TEST_F(ResumeTest, ADrainHasARunStoreItsStateInTime) {
   const v1::Run run = AwaitRun(*link);
   Stage(link, run, v1::STAGE_DENOISE);
   Groups();
-  std::thread drain([&] { dispatcher_->Drain(absl::Seconds(20)); });
-  clock_.AwaitWaiters(3);  // hub, loop and Drain
+  absl::Notification drained;
+  dispatcher_->BeginDrain(absl::Seconds(20), [&] { drained.Notify(); });
+  Groups();  // it has begun
   clock_.Advance(absl::Seconds(14));
   Groups();
   EXPECT_TRUE(link->empty());
@@ -162,7 +162,7 @@ TEST_F(ResumeTest, ADrainHasARunStoreItsStateInTime) {
   EXPECT_TRUE(link->Next().cancel().keep_state());
   StorePoint(link, run, 3);
   End(link, run, absl::CancelledError("at step 3"));
-  drain.join();
+  drained.WaitForNotification();
   const v1::Video queued = AwaitState(id, v1::Video::QUEUED, 2);
   EXPECT_EQ(queued.resume_point().step(), 3);
   EXPECT_EQ(queued.preemptions(), 0);
@@ -174,13 +174,14 @@ TEST_F(ResumeTest, ADrainLetsARunDecodeUntilItsEnd) {
   const v1::Run run = AwaitRun(*link);
   Stage(link, run, v1::STAGE_DECODE_VIDEO);
   Groups();
-  std::thread drain([&] { dispatcher_->Drain(absl::Seconds(20)); });
-  clock_.AwaitWaiters(3);  // hub, loop and Drain
+  absl::Notification drained;
+  dispatcher_->BeginDrain(absl::Seconds(20), [&] { drained.Notify(); });
+  Groups();  // it has begun
   clock_.Advance(absl::Seconds(19));
   Groups();
   EXPECT_TRUE(link->empty());
   End(link, run, absl::OkStatus());
-  drain.join();
+  drained.WaitForNotification();
   AwaitState(id, v1::Video::COMPLETED);
 }
 
@@ -189,14 +190,15 @@ TEST_F(ResumeTest, ACancelWinsOverADrain) {
   const auto link = JoinGroup("a");
   const v1::Run run = AwaitRun(*link);
   Groups();
-  std::thread drain([&] { dispatcher_->Drain(absl::Seconds(20)); });
-  clock_.AwaitWaiters(3);  // hub, loop and Drain
+  absl::Notification drained;
+  dispatcher_->BeginDrain(absl::Seconds(20), [&] { drained.Notify(); });
+  Groups();  // it has begun
   clock_.Advance(absl::Seconds(16));
   EXPECT_TRUE(link->Next().cancel().keep_state());
   CancelInStore(id);
   dispatcher_->CancelRun(id);
   End(link, run, absl::CancelledError("at step 3"));
-  drain.join();
+  drained.WaitForNotification();
   AwaitState(id, v1::Video::CANCELLED);
 }
 
