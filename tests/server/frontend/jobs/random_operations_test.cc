@@ -31,7 +31,7 @@ namespace kinora {
 namespace {
 
 constexpr int kOperations = 200;      // per seed
-constexpr uint64_t kLostGroups = 20;  // jobs lose as many groups as they may; few seeds reach that
+constexpr uint64_t kLostGroups = 220;  // jobs lose as many groups as they may; few seeds reach that
 
 class SqliteStores : public OpenStores {
  public:
