@@ -18,8 +18,8 @@
 #include "server/frontend/jobs/event_source.h"
 #include "server/frontend/jobs/housekeeper.h"
 #include "server/frontend/jobs/job_metrics.h"
-#include "server/frontend/jobs/work_queue.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/frontend/jobs/work_queue.h"
 #include "server/net/event_loop.h"
 
 namespace kinora {

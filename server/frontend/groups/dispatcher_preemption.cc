@@ -48,6 +48,13 @@ std::vector<BusyGroup> Dispatcher::Impl::Preempting::BusyGroups(Impl& self) {
   return busy;
 }
 
+void Dispatcher::Impl::Preempting::OnProgress(Impl& self) {
+  if (self.options_.preempt_after == absl::ZeroDuration() || self.queue_.size() == 0) return;
+  const bool idle = std::any_of(self.groups_.begin(), self.groups_.end(),
+                                [](const auto& entry) { return entry.second->state() == WorkerGroup::State::kIdle; });
+  idle ? self.Schedule() : Consider(self);
+}
+
 void Dispatcher::Impl::Preempting::Consider(Impl& self) {
   if (self.options_.preempt_after == absl::ZeroDuration() || self.draining_ || self.queue_.size() == 0) return;
   if (self.claim_) return;  // an idle group may be about to take a job; its answer calls this again

@@ -32,7 +32,10 @@ struct Dispatcher::Impl::Resuming {
 
 struct Dispatcher::Impl::Preempting {
   // Reserves groups for waiting jobs and stops the groups' runs, where FrontendConfig.preempt_after_seconds says so.
+  // Only when no idle group can run any of the waiting jobs.
   static void Consider(Impl& self);
+  // After news of a run: considers it, but first offers the jobs to the idle groups.
+  static void OnProgress(Impl& self);
   // Ends the reservations of jobs that wait no longer, and of groups that take no jobs any more.
   static void DropStale(Impl& self);
   // Ends the reservations of groups for which, although idle, no job was found: they can no longer run it. False: there

@@ -129,7 +129,7 @@ void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
     *event.mutable_stage() = run->progress;
   }
   AppendEvent(*run, event);
-  Preempting::Consider(*this);
+  Preempting::OnProgress(*this);
 }
 
 void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
@@ -139,7 +139,7 @@ void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
   run->progress.set_step(mark.step());
   run->step_held = true;
   Publish(*run);
-  Preempting::Consider(*this);
+  Preempting::OnProgress(*this);
 }
 
 void Dispatcher::Impl::OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) {

@@ -30,7 +30,7 @@
 namespace kinora {
 namespace {
 
-constexpr int kOperations = 200;      // per seed
+constexpr int kOperations = 200;       // per seed
 constexpr uint64_t kLostGroups = 220;  // jobs lose as many groups as they may; few seeds reach that
 
 class SqliteStores : public OpenStores {
