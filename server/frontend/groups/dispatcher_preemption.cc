@@ -30,7 +30,7 @@ void Dispatcher::Impl::Preempting::Release(Impl& self, const std::string& group,
                 [&](const auto& reserved) { return reserved.first == group || reserved.second.job == job; });
 }
 
-// Those that are not reserved.
+// Returns the busy groups that are not reserved.
 std::vector<BusyGroup> Dispatcher::Impl::Preempting::BusyGroups(Impl& self) {
   std::vector<BusyGroup> busy;
   for (const auto& [id, group] : self.groups_) {

@@ -40,7 +40,7 @@ class WorkerGroup {
     virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
     virtual void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) = 0;
     virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
-    // Of any run: the attempt may have ended.
+    // The mark may name any attempt, also one that has ended.
     virtual void OnResume(WorkerGroup& group, const v1::ResumeMark& mark) = 0;
     // All ranks have answered. `result` is rank 0's, with the error of the first failed rank if any, preferring real
     // failures to CANCELLED. The group is idle, unfit or drained again.

@@ -134,7 +134,7 @@ class JobStore {
   virtual void List(const ListOptions& options, Done<JobPage> done) = 0;  // NotFound, naming after_id: no such job
   virtual void EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) = 0;
   virtual void Unfinished(Done<std::vector<UnfinishedJob>> done) = 0;  // oldest first
-  // Those of Unfinished that run, but not for `owner`, and whose leases are over.
+  // Returns the running jobs among Unfinished that `owner` does not own and whose leases are over.
   virtual void LostRuns(const FrontendId& owner, Done<std::vector<UnfinishedJob>> done) = 0;
   // Returns those `ids` that belong to no job, hidden or not.
   virtual void Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) = 0;

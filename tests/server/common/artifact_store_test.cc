@@ -50,14 +50,20 @@ TEST(DirectoryArtifactStore, AFileFromAnotherFileSystemIsCopied) {
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 
-TEST(DirectoryArtifactStore, DeleteTakesAllAttemptsOfAJobAndNothingElse) {
-  TemporaryDirectory directory;
+// Opens a store with files of two jobs, one of which has two attempts.
+std::unique_ptr<DirectoryArtifactStore> StoreOfTwoJobs(const TemporaryDirectory& directory) {
   auto store = OpenStore(directory.File("artifacts"));
   for (const char* key : {"job/1/a", "job/2/b", "job2/1/c"}) {
     const std::string file = directory.File("file");
     WriteFile(file, key);
-    ASSERT_THAT(store->Put(key, file), IsOk());
+    EXPECT_THAT(store->Put(key, file), IsOk());
   }
+  return store;
+}
+
+TEST(DirectoryArtifactStore, DeleteTakesAllAttemptsOfAJobAndNothingElse) {
+  TemporaryDirectory directory;
+  auto store = StoreOfTwoJobs(directory);
   EXPECT_THAT(store->Delete("job"), IsOk());
   EXPECT_THAT(store->Open("job/1/a"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store->Open("job/2/b"), StatusIs(absl::StatusCode::kNotFound));
@@ -67,12 +73,7 @@ TEST(DirectoryArtifactStore, DeleteTakesAllAttemptsOfAJobAndNothingElse) {
 
 TEST(DirectoryArtifactStore, ListsTheFilesUnderAKeyAndNothingElse) {
   TemporaryDirectory directory;
-  auto store = OpenStore(directory.File("artifacts"));
-  for (const char* key : {"job/1/a", "job/2/b", "job2/1/c"}) {
-    const std::string file = directory.File("file");
-    WriteFile(file, key);
-    ASSERT_THAT(store->Put(key, file), IsOk());
-  }
+  auto store = StoreOfTwoJobs(directory);
   std::filesystem::create_symlink(directory.File("artifacts/job2"), directory.File("artifacts/job/link"));
   EXPECT_THAT(store->Keys("job"), IsOkAndHolds(testing::UnorderedElementsAre("job/1/a", "job/2/b")));
   EXPECT_THAT(store->Keys("job/2"), IsOkAndHolds(testing::ElementsAre("job/2/b")));

@@ -31,11 +31,9 @@ void Ledger::Stored(const v1::VideoEvent& event) {
   world_.Note(absl::StrCat("store: ", event.video_id(), " ", v1::Video::State_Name(video.state()), " attempt ",
                            video.attempt()));
   if (video.preemptions() > kMostPreemptions) Fail(absl::StrCat(event.video_id(), " was interrupted too often"));
-  resumed_ +=
-      video.state() == v1::Video::RUNNING && video.attempt() != job.resumed && video.resolved().resumed_from_step() > 0
-          ? 1
-          : 0;
-  if (video.resolved().resumed_from_step() > 0) job.resumed = video.attempt();
+  if (video.resolved().resumed_from_step() > 0 && video.state() == v1::Video::RUNNING) {
+    if (std::exchange(job.resumed, video.attempt()) != video.attempt()) ++resumed_;
+  }
   interrupted_ += video.preemptions() - std::exchange(job.preemptions, video.preemptions());
   job.attempt = video.attempt();
   job.state = video.state();
