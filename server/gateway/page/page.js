@@ -896,9 +896,9 @@ async function openVideo(id) {
   markOpen();
   if (!id) return showEmpty();
   try {
-    const video = await ask("GET", `/v1/videos/${id}`, {signal});
-    showVideo(video);
-    if (!ended(video)) await watch(id, signal);
+    const data = await ask("GET", `/v1/videos/${id}`, {signal});
+    onEvent({data});  // it may have failed already
+    if (!ended(data)) await watch(id, signal);
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 0) return whenBack().then(() => signal.aborted || openVideo(id));
@@ -1175,7 +1175,7 @@ function openFullscreen() {
   $("clip").requestFullscreen?.().catch(fail);
 }
 
-// A signed link lasts for minutes; a clip that stays open longer takes a new one and goes on where it was.
+// A signed link lasts for minutes; a clip that stays open takes a new one and goes on where it was.
 async function renewLink() {
   const {id, source, renewedAt = 0} = stage, video = $("clip"), at = video.currentTime;
   if (!token || !source || Date.now() - renewedAt < 10000) return;
@@ -1286,7 +1286,7 @@ async function copy(text, what, button) {
 
 // ---- History ----
 
-// items: what a row shows, without the rest of the job, so that a thousand of them stay small.
+// items: what a row shows, not the whole job, so that a thousand stay small.
 const list = {items: new Map(), last: "", more: true, loading: false, generation: 0, selected: new Set()};
 
 let busy = [];  // the items of all jobs that wait or run
