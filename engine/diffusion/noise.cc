@@ -68,6 +68,7 @@ std::function<void()> NoiseSource::TakeSpan(absl::Span<Real> out) {
 
 void NoiseSource::Fill(absl::Span<float> out) { TakeSpan(out)(); }
 void NoiseSource::Fill(absl::Span<double> out) { TakeSpan(out)(); }
+std::function<void()> NoiseSource::Take(absl::Span<float> out) { return TakeSpan(out); }
 std::function<void()> NoiseSource::Take(absl::Span<double> out) { return TakeSpan(out); }
 
 }  // namespace kinora

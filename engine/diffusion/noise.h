@@ -23,6 +23,7 @@ class NoiseSource {
   void Fill(absl::Span<double> out);
   // Fill in two parts: takes the values' random bits from the generator, and returns a task that computes the values
   // from them, on any thread. The memory of `out` must outlive the task.
+  std::function<void()> Take(absl::Span<float> out);
   std::function<void()> Take(absl::Span<double> out);
 
  private:

@@ -84,12 +84,6 @@ std::vector<Res2sFactors> FactorsOfRes2s(absl::Span<const float> sigmas) {
   return all;
 }
 
-void MixWithClean(Ops& ops, const Prediction& p, Tensor x) {
-  if (!p.clean.defined()) return;
-  ops.Modulate(x, {.modulation = p.mask, .scale_slot = 0, .shift_slot = 1}, x);
-  ops.GatedAdd(p.clean, {.modulation = p.mask, .slot = 2}, x);
-}
-
 void Res2sSampler::Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) {
   const std::vector<Res2sFactors> factors = FactorsOfRes2s(sigmas);
   const auto evaluations = static_cast<int64_t>(factors.size());

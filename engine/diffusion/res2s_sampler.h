@@ -32,9 +32,6 @@ struct Res2sFactors {
 // Returns the factors of each evaluation.
 std::vector<Res2sFactors> FactorsOfRes2s(absl::Span<const float> sigmas);
 
-// Sets x to mask·x + (1 − mask)·clean, with the prediction's mask and clean latent. Does nothing if it has none.
-void MixWithClean(Ops& ops, const Prediction& prediction, Tensor x);
-
 class Res2sSampler : public Sampler {
  public:
   void Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) override;

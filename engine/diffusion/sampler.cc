@@ -1,5 +1,6 @@
 #include "engine/diffusion/sampler.h"
 
+#include "engine/diffusion/ancestral_sampler.h"
 #include "engine/diffusion/res2s_sampler.h"
 
 namespace kinora {
@@ -10,7 +11,7 @@ std::vector<float> EvaluationLevels(SamplerKind kind, absl::Span<const float> si
 }
 
 int64_t HeldStep(SamplerKind kind, int64_t evaluation, int64_t evaluations) {
-  if (kind == SamplerKind::kEuler) return evaluation;
+  if (kind != SamplerKind::kRes2s) return evaluation;
   if (evaluation + 1 == evaluations) return evaluation / 2;
   return evaluation % 2 == 0 ? evaluation / 2 : 0;  // half-way evaluations always need a prediction
 }
@@ -38,7 +39,20 @@ void EulerSampler::StepWithHeld(Exec& exec, const Prediction& prediction, Tensor
 
 std::unique_ptr<Sampler> MakeSampler(SamplerKind kind) {
   if (kind == SamplerKind::kRes2s) return std::make_unique<Res2sSampler>();
+  if (kind == SamplerKind::kAncestral) return std::make_unique<AncestralSampler>();
   return std::make_unique<EulerSampler>();
+}
+
+std::unique_ptr<StepNoise> MakeStepNoise(SamplerKind kind, uint64_t seed) {
+  if (kind == SamplerKind::kRes2s) return std::make_unique<Res2sNoise>();
+  if (kind == SamplerKind::kAncestral) return std::make_unique<AncestralNoise>(seed);
+  return nullptr;
+}
+
+void MixWithClean(Ops& ops, const Prediction& p, Tensor x) {
+  if (!p.clean.defined()) return;
+  ops.Modulate(x, {.modulation = p.mask, .scale_slot = 0, .shift_slot = 1}, x);
+  ops.GatedAdd(p.clean, {.modulation = p.mask, .slot = 2}, x);
 }
 
 }  // namespace kinora

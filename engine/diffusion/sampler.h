@@ -1,5 +1,5 @@
 // Samplers: they move a latent from one noise level to the next, given the model's predictions of the clean latent
-// (docs/model.md "Euler step", "res_2s").
+// (docs/model.md "Euler step", "Ancestral Euler", "res_2s").
 #ifndef KINORA_ENGINE_DIFFUSION_SAMPLER_H_
 #define KINORA_ENGINE_DIFFUSION_SAMPLER_H_
 
@@ -15,7 +15,7 @@
 
 namespace kinora {
 
-enum class SamplerKind : uint8_t { kEuler, kRes2s };
+enum class SamplerKind : uint8_t { kEuler, kAncestral, kRes2s };
 
 // Returns the noise levels at which a sampler needs a prediction, in order. Each is one evaluation. sigmas: steps + 1
 // levels, the last 0.
@@ -49,12 +49,17 @@ class Sampler {
 };
 
 std::unique_ptr<Sampler> MakeSampler(SamplerKind kind);
+// Returns the source of the noise that the samplers of a stage add. Null: they add none. seed: the request's.
+std::unique_ptr<StepNoise> MakeStepNoise(SamplerKind kind, uint64_t seed);
+
+// Sets x to mask·x + (1 − mask)·clean, with the prediction's mask and clean latent. Does nothing if it has none.
+void MixWithClean(Ops& ops, const Prediction& prediction, Tensor x);
 
 // Number of steps for which a table reserves memory. Rounding up keeps the addresses of later allocations the same.
 constexpr int64_t RoomForSteps(int64_t steps) { return (steps + 31) / 32 * 32; }
 // Number of evaluations for whose noise a sampler reserves memory. A draw is as large as the latent.
 constexpr int64_t RoomForNoise(SamplerKind kind, int64_t evaluations) {
-  return kind == SamplerKind::kRes2s ? (evaluations + 7) / 8 * 8 : 0;
+  return kind == SamplerKind::kEuler ? 0 : (evaluations + 7) / 8 * 8;
 }
 
 // z += (z − x0)/σ·(σ' − σ).

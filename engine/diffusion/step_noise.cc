@@ -19,12 +19,12 @@ void Normalise(std::vector<double>& values) {
   }
 }
 
-void ReplaceGiven(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out) {
-  const GivenStepNoise::Draws& of = evaluation % 2 == 0 ? given.half_way : given.whole;
+// Replaces the parts of out that draw `index` of `of` gives. draws: the number of draws in `of`.
+void ReplaceGiven(const GivenStepNoise::Draws& of, int64_t draws, int64_t index, absl::Span<float> out) {
   const auto replace = [&](const std::vector<float>& all, bool at_the_end) {
     if (all.empty()) return;
-    const size_t each = all.size() / given.draws;
-    const auto first = all.begin() + static_cast<int64_t>(evaluation / 2 * each);
+    const size_t each = all.size() / draws;
+    const auto first = all.begin() + static_cast<int64_t>(index * each);
     std::copy(first, first + static_cast<int64_t>(each), at_the_end ? out.end() - each : out.begin());
   };
   replace(of.grid, /*at_the_end=*/false);
@@ -33,25 +33,31 @@ void ReplaceGiven(int64_t evaluation, const GivenStepNoise& given, absl::Span<fl
 
 }  // namespace
 
-std::function<void()> StepNoise::Take(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out) {
+std::function<void()> AncestralNoise::Take(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out) {
+  return [=, &given, draw = source_.Take(out)] {
+    draw();
+    ReplaceGiven(given.whole, given.draws, evaluation, out);
+  };
+}
+
+std::function<void()> Res2sNoise::Take(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out) {
   const auto drawn = std::make_shared<std::vector<double>>(out.size());
   std::function<void()> draw = (evaluation % 2 == 0 ? half_way_ : whole_).Take(absl::MakeSpan(*drawn));
   return [=, &given, draw = std::move(draw)] {
     draw();
     Normalise(*drawn);
     for (size_t i = 0; i < drawn->size(); ++i) out[i] = static_cast<float>((*drawn)[i]);
-    ReplaceGiven(evaluation, given, out);
+    ReplaceGiven(evaluation % 2 == 0 ? given.half_way : given.whole, given.draws, evaluation / 2, out);
   };
 }
 
-void FillStepNoise(Exec& exec, int64_t draws, absl::Span<const StepNoiseTable> tables) {
+void FillStepNoise(Exec& exec, StepNoise& noise, int64_t draws, absl::Span<const StepNoiseTable> tables) {
   constexpr int64_t kAtOnce = 8;  // evaluations; a value takes 12 bytes on the host
   struct Row {
     Tensor to;
     std::vector<float> values;
     std::function<void()> compute;
   };
-  StepNoise noise;
   for (int64_t first = 0; first < draws; first += kAtOnce) {
     std::vector<Row> rows;
     rows.reserve(kAtOnce * tables.size());  // tasks hold addresses of rows' values

@@ -108,7 +108,9 @@ PerModality<ModalityLoop> ReserveLoop(Exec& exec, const DenoiseSpec& spec, const
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
   const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
-  FillStepNoise(exec, steps - 1, {loop.video.Noise(spec.given.video), loop.audio.Noise(spec.given.audio)});
+  if (const std::unique_ptr<StepNoise> noise = MakeStepNoise(spec.sampler, spec.seed); noise != nullptr) {
+    FillStepNoise(exec, *noise, steps - 1, {loop.video.Noise(spec.given.video), loop.audio.Noise(spec.given.audio)});
+  }
   if (spec.x0 != nullptr) *spec.x0 = {loop.video.x0(), loop.audio.x0()};
   return loop;
 }

@@ -18,6 +18,7 @@ struct DenoiseSpec {
   PerModality<GuidanceScales> guidance;
   std::vector<float> sigmas;  // one more than steps; the last is 0
   SamplerKind sampler = SamplerKind::kEuler;
+  uint64_t seed = 0;  // of the request, for the samplers' noise
   // k: predict on steps with step % (k + 1) == 0 and keep the last prediction on the others (Guidance.skip_step).
   PerModality<int> skip;
   PerModality<GivenStepNoise> given{};  // in place of the samplers' own draws

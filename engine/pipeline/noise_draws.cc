@@ -99,15 +99,19 @@ absl::StatusOr<PerModality<Floats>> NoiseDraws::Begin(const StagePlan& stage, bo
 
 absl::StatusOr<PerModality<GivenStepNoise>> NoiseDraws::OfSamplers(const StagePlan& stage) const {
   PerModality<GivenStepNoise> given;
-  if (stage.sampler != SamplerKind::kRes2s) return given;
-  const int64_t steps = static_cast<int64_t>(stage.sigmas.size()) - 1;
-  given.video.draws = given.audio.draws = steps;
+  if (stage.sampler == SamplerKind::kEuler) return given;
+  const bool halves = stage.sampler == SamplerKind::kRes2s;
+  const auto steps = static_cast<int64_t>(stage.sigmas.size()) - 1;
+  const int64_t count = halves ? steps : steps - 1;  // the last step of the ancestral sampler adds no noise
+  given.video.draws = given.audio.draws = count;
+  if (count == 0) return given;
   const auto read = [&](const NoiseDraw& draw, Floats& into) -> absl::Status {
-    KINORA_ASSIGN_OR_RETURN(into, Given(draw, stage, steps));
+    KINORA_ASSIGN_OR_RETURN(into, Given(draw, stage, count));
     return absl::OkStatus();
   };
   for (const auto& [use, draws] :
        {std::pair(Use::kSubstep, &GivenStepNoise::half_way), {Use::kStep, &GivenStepNoise::whole}}) {
+    if (use == Use::kSubstep && !halves) continue;
     if (plan_.denoised.video) {
       KINORA_RETURN_IF_ERROR(read({.use = use, .stage = stage_}, (given.video.*draws).grid));
       KINORA_RETURN_IF_ERROR(read({.appended = true, .use = use, .stage = stage_}, (given.video.*draws).appended));

@@ -9,23 +9,39 @@ from golden.case import Case, Tensors
 _SIGMAS = [0.99999982, 0.9, 0.7, 0.3, 0.04, 0.028, 0.0]
 
 
-def _prediction(z: torch.Tensor, target: torch.Tensor, sigma: float) -> torch.Tensor:
+def prediction(z: torch.Tensor, target: torch.Tensor, sigma: float) -> torch.Tensor:
     """Returns a clean latent that depends on all arguments."""
     return (1 - 0.3 * sigma) * target + 0.2 * torch.tanh(z.float()) + 0.1 * sigma
 
 
+def state(data: Tensors, which: str):
+    """Returns the initial state of the modality `which`."""
+    from ltx_core.types import LatentState
+
+    return LatentState(
+        latent=data[f"{which}_latent"],
+        denoise_mask=data[f"{which}_mask"][..., None],
+        positions=torch.zeros(0),
+        clean_latent=data[f"{which}_clean"],
+    )
+
+
+def inputs(sigmas: list[float], seed: int) -> Tensors:
+    """Returns latents, clean latents, targets and masks of both modalities for the levels `sigmas`."""
+    gen = torch.Generator().manual_seed(seed)
+    data = {"sigmas": torch.tensor(sigmas)}
+    for which, shape in (("video", (1, 11, 16)), ("audio", (1, 5, 8))):
+        for part in ("latent", "clean", "target"):
+            data[f"{which}_{part}"] = torch.randn(shape, generator=gen)
+        data[f"{which}_mask"] = torch.ones(shape[:2])
+    data["video_mask"][0, :2], data["video_mask"][0, 2] = 0.0, 0.6
+    return data
+
+
 def _run(data: Tensors, **options) -> Tensors:
     from ltx_core.components.diffusion_steps import Res2sDiffusionStep
-    from ltx_core.types import LatentState
     from ltx_pipelines.utils.samplers import res2s_audio_video_denoising_loop
     from ltx_pipelines.utils.types import DenoisedLatentResult
-
-    def state(which: str) -> LatentState:
-        mask = data[f"{which}_mask"][..., None]
-        clean = data[f"{which}_clean"]
-        return LatentState(
-            latent=data[f"{which}_latent"], denoise_mask=mask, positions=torch.zeros(0), clean_latent=clean
-        )
 
     found, levels = {}, []
 
@@ -34,15 +50,15 @@ def _run(data: Tensors, **options) -> Tensors:
         levels.append(sigma)
         results = []
         for which, at in (("video", video_state), ("audio", audio_state)):
-            x0 = _prediction(at.latent, data[f"{which}_target"], sigma)
+            x0 = prediction(at.latent, data[f"{which}_target"], sigma)
             found[f"{which}_z_{i}"], found[f"{which}_x0_{i}"] = at.latent.clone(), x0.clone()
             results.append(DenoisedLatentResult(denoised=x0))
         return tuple(results)
 
     video, audio = res2s_audio_video_denoising_loop(
         sigmas=data["sigmas"],
-        video_state=state("video"),
-        audio_state=state("audio"),
+        video_state=state(data, "video"),
+        audio_state=state(data, "audio"),
         stepper=Res2sDiffusionStep(),
         transformer=None,
         denoiser=denoiser,
@@ -53,13 +69,7 @@ def _run(data: Tensors, **options) -> Tensors:
 
 
 def cases() -> list[Case]:
-    gen = torch.Generator().manual_seed(91)
-    data = {"sigmas": torch.tensor(_SIGMAS)}
-    for which, shape in (("video", (1, 11, 16)), ("audio", (1, 5, 8))):
-        for part in ("latent", "clean", "target"):
-            data[f"{which}_{part}"] = torch.randn(shape, generator=gen)
-        data[f"{which}_mask"] = torch.ones(shape[:2])
-    data["video_mask"][0, :2], data["video_mask"][0, 2] = 0.0, 0.6
+    data = inputs(_SIGMAS, seed=91)
     case = Case("res2s", "", None, {}, data, lambda _module, inputs: _run(inputs))
     case.mistakes = {
         "no rounds": lambda: _run(data, bongmath=False),
