@@ -293,7 +293,7 @@ absl::StatusOr<ModelConfig> ParseDiffusersConfigs(const std::map<std::string, st
   model.scheduler = ReadScheduler(fields("scheduler"));
   if (problems.ok()) CheckRepeats(fields("transformer"), model);
   KINORA_RETURN_IF_ERROR(problems.status());
-  model.family = model.transformer.cross_attention_adaln ? "ltx-2.3" : "ltx-2.0";
+  model.family = FamilyOf(model.transformer);
   return model;
 }
 

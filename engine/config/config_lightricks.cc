@@ -8,6 +8,7 @@
 #include "engine/config/config_fields.h"
 #include "engine/config/config_reader.h"
 #include "engine/config/config_sections.h"
+#include "engine/config/family_defaults.h"
 #include "engine/weights/json_text.h"
 
 namespace kinora {
@@ -99,7 +100,9 @@ ConnectorConfig ReadConnector(const ConfigFields& f) {
   }
   f.Require("connector_norm_output", true);
   f.Require("use_embeddings_connector", true);
-  if (c.per_modality_projections) f.Require("text_encoder_norm_type", "per_token_rms");
+  if (c.per_modality_projections) {  // in lower case up to 2.3, in upper case since 2.5
+    f.Choose("text_encoder_norm_type", {"per_token_rms", "PER_TOKEN_RMS"}, 0);
+  }
   ReadConnectorStream(f, "", &c.video);
   c.audio = c.video;
   ReadConnectorStream(f, "audio_", &c.audio);
@@ -164,15 +167,28 @@ int64_t Reduction(const ConfigFields& vae, const nlohmann::json& entry) {
   return reduction;
 }
 
-VideoDecoderConfig ReadVideoDecoder(const ConfigFields& f) {
-  VideoDecoderConfig v;
-  f.Require("_class_name", "CausalVideoAutoencoder");
+// Requires the convolution decoder, whose layers follow one another.
+bool RequireKnownDecoder(const ConfigFields& f) {
+  constexpr std::string_view kConvolution = "CausalVideoAutoencoder";
+  const std::string name = f.Get("_class_name", std::string(kConvolution));
+  if (name != kConvolution) {
+    f.Problem("_class_name", Cat("\"", name, "\" is not supported, only \"", kConvolution,
+                                 "\" is; of LTX-2.5, give the file of the convolution decoder "
+                                 "(ltx-2.5-video-vae-conv-bf16)"));
+    return false;
+  }
   f.Require("dims", 3);
   f.Require("norm_layer", "pixel_norm");
   f.Require("use_quant_conv", false);
   if (f.Get("timestep_conditioning", true)) {
     f.Problem("timestep_conditioning", "true (which its absence means) is not supported, only false is");
   }
+  return true;
+}
+
+VideoDecoderConfig ReadVideoDecoder(const ConfigFields& f) {
+  VideoDecoderConfig v;
+  if (!RequireKnownDecoder(f)) return v;
   f.Read("latent_channels", &v.latent_channels, kMaxWidth);
   f.Read("out_channels", &v.out_channels, 64);
   f.Read("patch_size", &v.patch_size, 64);
@@ -352,7 +368,7 @@ absl::StatusOr<ModelConfig> ParseLightricksConfig(std::string_view config, std::
   model.generation = ReadGeneration(root.Object("generation"), model.video_decoder);
   KINORA_RETURN_IF_ERROR(problems.status());
   KINORA_ASSIGN_OR_RETURN(model.family, FamilyOfVersion(model_version));
-  if (model.family.empty()) model.family = model.transformer.cross_attention_adaln ? "ltx-2.3" : "ltx-2.0";
+  if (model.family.empty()) model.family = FamilyOf(model.transformer);
   return model;
 }
 

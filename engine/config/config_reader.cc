@@ -1,7 +1,5 @@
 #include "engine/config/config_reader.h"
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 
@@ -49,20 +47,6 @@ void MissEncoders(const Checkpoint& checkpoint, ModelConfig* model) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> FamilyOfVersion(std::string_view model_version) {
-  if (model_version.empty()) return std::string();
-  std::vector<int> parts;
-  for (const auto& part : absl::StrSplit(AbslView(model_version), absl::ByAnyChar(".-"))) {
-    int number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number < 0) break;
-    parts.push_back(number);
-  }
-  if (parts.size() < 2) return absl::InvalidArgumentError(Cat("model_version ", model_version, ": not a version"));
-  if (parts[0] == 2 && parts[1] < 3) return std::string("ltx-2.0");
-  if (parts[0] == 2 && parts[1] < 5) return std::string("ltx-2.3");
-  return absl::UnimplementedError(Cat("model_version ", model_version, ": not available yet; LTX-2.0 and LTX-2.3 are"));
-}
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const Checkpoint& checkpoint) {
   const bool diffusers = checkpoint.component_configs().size() > checkpoint.component_configs().count("text_encoder");

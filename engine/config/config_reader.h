@@ -30,10 +30,6 @@ absl::StatusOr<GemmaConfig> ParseGemmaConfig(std::string_view json);
 // the field is absent or the huge number that transformers writes for "unlimited".
 absl::StatusOr<int64_t> ParsePromptRows(std::string_view tokenizer_config);
 
-// Returns "ltx-2.3" for "2.3.0" or "2.3.rc1", "ltx-2.0" for "2.0", and "" for "". Fails with Unimplemented for other
-// generations.
-absl::StatusOr<std::string> FamilyOfVersion(std::string_view model_version);
-
 // Checks constraints between fields: equal widths, divisible heads, consistent rates.
 absl::Status ValidateModelConfig(const ModelConfig& config);
 // Checks that configuration and weights belong together, by the shapes of a few tensors. Skips components that the

@@ -1,6 +1,13 @@
 #include "engine/config/config_sections.h"
 
+#include "engine/config/family_defaults.h"
+
 namespace kinora {
+
+std::string FamilyOf(const TransformerConfig& transformer) {
+  if (transformer.keyframes_abs_pos_embedding) return std::string(kLtx25);
+  return std::string(transformer.cross_attention_adaln ? kLtx23 : kLtx20);
+}
 
 // Names and defaults of diffusers' FlowMatchEulerDiscreteScheduler. The metadata of released files has none of these
 // keys, so the kind stays unknown.

@@ -2,6 +2,7 @@
 #ifndef KINORA_ENGINE_CONFIG_CONFIG_SECTIONS_H_
 #define KINORA_ENGINE_CONFIG_CONFIG_SECTIONS_H_
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "engine/config/model_config.h"
 
 namespace kinora {
+
+// Returns the family of a model whose files do not say their version.
+std::string FamilyOf(const TransformerConfig& transformer);
 
 SchedulerConfig ReadScheduler(const ConfigFields& fields);
 

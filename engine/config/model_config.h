@@ -149,7 +149,7 @@ struct GenerationConfig {
 };
 
 struct ModelConfig {
-  std::string family;   // "ltx-2.0" or "ltx-2.3"
+  std::string family;   // a name of family_defaults.h
   std::string version;  // model_version of the file; empty in a diffusers folder
   TransformerConfig transformer;
   ConnectorConfig connector;

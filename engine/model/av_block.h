@@ -52,14 +52,15 @@ struct PromptCache {
 
 // Inputs of one modality besides its activations. Constant during a stage, except for the tables' contents.
 struct BlockInputs {
-  int64_t rows = 0;        // per pass on this rank
-  int64_t valid_rows = 0;  // rows that hold tokens of the clip; the others are padding
-  int64_t tokens = 0;      // of the whole clip
-  bool split = false;      // the token group's ranks each hold a part of the tokens; one rank holds all
-  Tensor row;              // [rows] i32: table row of each token; undefined: all 0
-  Rope rope, cross_rope;   // this rank's rows and heads
-  Tensor context;          // [contexts·prompt rows, context width]
-  Tensor self_bias;        // [tokens, tokens] f32 or undefined
+  int64_t rows = 0;         // per pass on this rank
+  int64_t valid_rows = 0;   // rows that hold tokens of the clip; the others are padding
+  int64_t tokens = 0;       // of the whole clip
+  int64_t marked_rows = 0;  // rows at the beginning that get the keyframe marker
+  bool split = false;       // the token group's ranks each hold a part of the tokens; one rank holds all
+  Tensor row;               // [rows] i32: table row of each token; undefined: all 0
+  Rope rope, cross_rope;    // this rank's rows and heads
+  Tensor context;           // [contexts·prompt rows, context width]
+  Tensor self_bias;         // [tokens, tokens] f32 or undefined
   StepTables tables;
   std::vector<PromptCache> prompt_cache;  // one per block; empty: blocks compute keys and values
 };

@@ -50,6 +50,24 @@ PerModality<StepTables> Transformer::TablesIn(const Tensor& row, const PerModali
           TablesAt(row, config_.audio, k.audio, OffsetsOf(config_.video, k.video, 0).end)};
 }
 
+absl::StatusOr<Transformer::Projection> Transformer::LoadProjection(const WeightLoader& weights, int64_t in,
+                                                                    int64_t out) {
+  Projection p;
+  KINORA_ASSIGN_OR_RETURN(p.in, WeightLoader(weights).LoadWeight({"linear_1"}, {.out = out, .in = in}));
+  KINORA_ASSIGN_OR_RETURN(p.out, WeightLoader(weights).LoadWeight({"linear_2"}, {.out = out, .in = out}));
+  return p;
+}
+
+absl::StatusOr<Transformer::Marker> Transformer::LoadMarker(WeightLoader weights, int64_t width) {
+  Marker m;
+  KINORA_ASSIGN_OR_RETURN(m.embedding, weights.LoadTensor("keyframes_abs_pos_embedding", {1, width}));
+  KINORA_ASSIGN_OR_RETURN(HostParameter ones,
+                          HostParameter::Allocate("ones for the keyframe marker", DType::kF32, {1, width}));
+  std::fill_n(ones.tensor().data<float>(), width, 1.0f);
+  KINORA_ASSIGN_OR_RETURN(m.ones, weights.Upload(std::move(ones)));
+  return m;
+}
+
 absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader weights, const TransformerConfig& config,
                                                                 const ModalityConfig& modality, bool audio,
                                                                 Modalities modalities) {
@@ -71,19 +89,17 @@ absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader wei
   KINORA_ASSIGN_OR_RETURN(
       m.cross_gate,
       AdaLn::Load(across.Under(absl::StrCat("av_ca_", audio ? "v2a" : "a2v", "_gate_adaln_single")), width, 1));
+  if (config.keyframes_abs_pos_embedding && !audio) {
+    KINORA_ASSIGN_OR_RETURN(m.marker, LoadMarker(weights, width));
+  }
   if (config.has_prompt_adaln()) {
     KINORA_ASSIGN_OR_RETURN(AdaLn prompt, AdaLn::Load(weights.Under(absl::StrCat(prefix, "prompt_adaln_single")),
                                                       modality.context_width, 2));
     m.prompt = std::make_unique<AdaLn>(std::move(prompt));
   }
   if (config.caption_projection) {
-    const WeightLoader caption = weights.Under(absl::StrCat(prefix, "caption_projection"));
-    KINORA_ASSIGN_OR_RETURN(
-        m.caption.in,
-        WeightLoader(caption).LoadWeight({"linear_1"}, {.out = modality.context_width, .in = config.caption_channels}));
-    KINORA_ASSIGN_OR_RETURN(
-        m.caption.out,
-        WeightLoader(caption).LoadWeight({"linear_2"}, {.out = modality.context_width, .in = modality.context_width}));
+    KINORA_ASSIGN_OR_RETURN(m.caption, LoadProjection(weights.Under(absl::StrCat(prefix, "caption_projection")),
+                                                      config.caption_channels, modality.context_width));
   }
   return m;
 }
@@ -201,10 +217,14 @@ void Transformer::FillPromptCaches(Exec& exec, PerModality<BlockInputs>& in) con
   for (const AvBlock& block : blocks_) block.FillPromptCaches(exec, in);
 }
 
-void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent,
-                        Tensor x) const {
+void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes, const BlockInputs& in,
+                        const Tensor& latent, Tensor x) const {
   const int64_t rows = latent.rows();
   exec.ops.Matmul(latent, layers.patchify, {}, x.Rows(0, rows));
+  if (in.marked_rows > 0) {
+    const Tensor marked = x.Rows(0, in.marked_rows);
+    exec.ops.Affine(marked, layers.marker.ones, layers.marker.embedding, marked);
+  }
   for (int pass = 1; pass < passes.count; ++pass) {
     exec.ops.stream().Copy(x.Rows(0, rows), x.Rows(pass * rows, (pass + 1) * rows));
   }
@@ -302,7 +322,7 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<Mo
     const Shape shape{passes.count * inputs.rows, config.width()};
     ModalityState entered{inputs, temp.Alloc(exec.dtype, shape), Tensor()};
     if (modality_use == ModalityUse::kUpdated) entered.normed = temp.Alloc(exec.dtype, shape);
-    Enter(exec, layers, first, z, entered.x);
+    Enter(exec, layers, first, inputs, z, entered.x);
     return entered;
   };
   const ModalityState video = enter(video_, config_.video, use.video, in.video, latent.video);

@@ -58,18 +58,24 @@ class Transformer {
   struct Projection {  // caption_projection: Linear → tanh-GELU → Linear
     Weight in, out;
   };
+  struct Marker {  // keyframes_abs_pos_embedding, which is added to the tokens of a clip's first latent frame
+    Parameter embedding, ones;  // [1, width]
+  };
   struct Modality {
     Weight patchify, output;
     Parameter output_table;  // [2, width]: shift, scale
     AdaLn adaln, cross, cross_gate;
     std::unique_ptr<AdaLn> prompt;  // 2.3
     Projection caption;             // 2.0
+    Marker marker;                  // 2.5, video only
   };
   struct Offsets;  // of each table in a row
 
   explicit Transformer(const TransformerConfig& config) : config_(config) {}
   static absl::StatusOr<Modality> LoadModality(WeightLoader weights, const TransformerConfig& config,
                                                const ModalityConfig& modality, bool audio, Modalities modalities);
+  static absl::StatusOr<Projection> LoadProjection(const WeightLoader& weights, int64_t in, int64_t out);
+  static absl::StatusOr<Marker> LoadMarker(WeightLoader weights, int64_t width);
   Offsets OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const;
   StepTables TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const;
   // Fills the tables of the blocks and of the output head. times: [steps·k].
@@ -78,7 +84,8 @@ class Transformer {
   void FillModality(Exec& exec, const Modality& layers, const ModalityConfig& modality,
                     const std::vector<const ModalitySigmas*>& own, const std::vector<const ModalitySigmas*>& other,
                     int64_t begin, Tensor tables) const;
-  void Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent, Tensor x) const;
+  void Enter(Exec& exec, const Modality& layers, const Passes& passes, const BlockInputs& in, const Tensor& latent,
+             Tensor x) const;
   struct BlockRange;
   // whole: all passes of this rank, which taps show, also where the range runs without the STG pass.
   void RunBlocks(Exec& exec, const BlockRange& range, const Passes& whole, const PerModality<ModalityUse>& use,

@@ -214,9 +214,7 @@ absl::Status Generation::ReportSigmas(const StagePlan& stage) {
   return observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}));
 }
 
-absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
-  KINORA_RETURN_IF_ERROR(Begin(exec, stage));
-  ArenaScope scope(exec.arena);
+VelocityInputs Generation::InputsOf(const StagePlan& stage) const {
   VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_, .ropes = &ropes_};
   const auto set = [&](ModalityInputs& in, const LatentState& state, const GuidanceParams& guidance) {
     in.sigmas = EvaluationLevels(stage.sampler, stage.sigmas);
@@ -227,11 +225,19 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
   set(inputs.of.video, z_.video, stage.guidance.video);
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
   if (!plan_.denoised.audio) inputs.uncond.audio = cond_.audio;  // given sound is not guided
+  inputs.of.video.marked_tokens = stage.grid.height * stage.grid.width;
   inputs.of.video.positions = GuidedPositions(stage.guides, stage.guided_stage());
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
+  return inputs;
+}
+
+absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  KINORA_RETURN_IF_ERROR(Begin(exec, stage));
+  ArenaScope scope(exec.arena);
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
   Exec on_mesh{exec.backend, exec.arena, exec.host, mesh, exec.dtype, exec.taps, exec.ops};
-  KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(on_mesh, *modules_.transformer, inputs));
+  KINORA_ASSIGN_OR_RETURN(const VelocityModel model,
+                          VelocityModel::Prepare(on_mesh, *modules_.transformer, InputsOf(stage)));
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return ReportSigmas(stage); }));
   KINORA_ASSIGN_OR_RETURN(std::vector<bool> watched, WatchedSteps(exec, stage.steps));
   KINORA_ASSIGN_OR_RETURN(PerModality<GivenStepNoise> given, noise_.OfSamplers(stage));
@@ -241,6 +247,7 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .guidance = stage.guidance.Map(ScalesOf),
       .sigmas = stage.sigmas,
       .sampler = stage.sampler,
+      .seed = request_.seed,
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
       .given = std::move(given),
       .watched = std::move(watched),

@@ -19,6 +19,7 @@
 #include "engine/pipeline/run_plan.h"
 #include "engine/pipeline/stage_use.h"
 #include "engine/pipeline/step_graphs.h"
+#include "engine/pipeline/velocity_model.h"
 
 namespace kinora {
 
@@ -81,6 +82,7 @@ class Generation {
   CarriedTensors WithKeptSound(CarriedTensors carried) const;
   absl::Status Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried);
   absl::StatusOr<std::vector<bool>> WatchedSteps(Exec& exec, int64_t steps) const;
+  VelocityInputs InputsOf(const StagePlan& stage) const;
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status OpenClip(Exec& exec);
   absl::Status DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step);

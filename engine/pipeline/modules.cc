@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "engine/base/status_macros.h"
+#include "engine/config/family_defaults.h"
 #include "engine/request/upscaling.h"
 
 namespace kinora {
@@ -25,12 +26,10 @@ constexpr char kNegativePrompt[] =
     "pauses, incorrect timing, unnatural transitions, inconsistent framing, tilted camera, flat lighting, "
     "inconsistent tone, cinematic oversaturation, stylized filters, or AI artifacts.";
 
-// STG perturbs one block of 48: index 28 in LTX-2.3, index 29 in 2.0. In a smaller model, the block at the same
-// relative depth.
+// In a smaller model than the released ones, the block at the same relative depth.
 int32_t DefaultStgBlock(const ModelConfig& config) {
   constexpr int64_t kReleasedLayers = 48;
-  const int64_t released = config.family == "ltx-2.0" ? 29 : 28;
-  return static_cast<int32_t>(released * config.transformer.layers / kReleasedLayers);
+  return static_cast<int32_t>(DefaultsOf(config.family).stg_block * config.transformer.layers / kReleasedLayers);
 }
 
 GuidanceParams Guidance(const GuidanceConfig& config, const std::vector<int32_t>& stg_blocks) {
@@ -65,11 +64,10 @@ RecipeDescription DescribeShape(const ModelConfig& config, Recipe recipe) {
 RecipeDescription DescribeOneStage(const ModelConfig& config) {
   RecipeDescription d = DescribeShape(config, Recipe::kOneStage);
   const GenerationConfig& own = config.generation;
-  const int32_t family_steps = config.family == "ltx-2.0" ? 40 : 30;
   const std::vector<int32_t> stg_blocks = {DefaultStgBlock(config)};
   d.guided = true;
   d.defaults.num_inference_steps =
-      own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : family_steps;
+      own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : DefaultsOf(config.family).steps;
   d.defaults.video_guidance = Guidance(own.video, stg_blocks);
   d.defaults.audio_guidance = Guidance(own.audio, stg_blocks);
   d.defaults.negative_prompt = own.negative_prompt.value_or(kNegativePrompt);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
+#include "engine/config/family_defaults.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/video_decode_stage.h"
 #include "engine/request/distilled_share.h"
@@ -49,6 +50,13 @@ const RecipeParts& PartsOf(Recipe recipe) {
       std::find_if(std::begin(kRecipes), std::end(kRecipes), [&](const RecipeParts& r) { return r.recipe == recipe; });
   KINORA_CHECK(found != std::end(kRecipes)) << "not a resolved request";
   return *found;
+}
+
+// A retake uses the plain sampler also with LTX-2.5 (ltx_pipelines/retake.py).
+SamplerKind FirstSampler(const ModelDescription& model, const RecipeParts& parts, const GenerationRequest& request) {
+  const bool distilled = parts.recipe == Recipe::kDistilled || parts.recipe == Recipe::kDistilledTwoStage;
+  const bool ancestral = distilled && !request.retake.has_value() && DefaultsOf(model.family).ancestral_distilled;
+  return ancestral ? SamplerKind::kAncestral : parts.first.sampler;
 }
 
 // Returns the noise levels, including the final 0.
@@ -133,7 +141,9 @@ void AddDenoising(const ModelDescription& model, const LatentScale& scale, const
   KINORA_CHECK(upscaling != nullptr) << "not a resolved request";
   const ClipSize size = upscaling->Before({request.num_frames, request.height, request.width});
   const LatentGrid first = GridOf(size.num_frames, size.height, size.width, scale);
-  plan.stages.push_back(PlanFirst(model, plan, parts.first, first));
+  DenoisingPart part = parts.first;
+  part.sampler = FirstSampler(model, parts, request);
+  plan.stages.push_back(PlanFirst(model, plan, part, first));
   plan.audio_stage = plan.stages.size() - 1;
   if (!parts.second.has_value()) return;
   plan.stages.back().part = 1;

@@ -51,6 +51,7 @@ absl::StatusOr<VelocityModel> VelocityModel::Prepare(Exec& exec, const Transform
   model.shape_.tokens = inputs.of.Map(Tokens);
   model.shape_.biased = inputs.of.Map([](const ModalityInputs& m) { return m.self_bias.defined(); });
   model.shape_.perturbed_blocks = inputs.of.Map([](const ModalityInputs& m) { return m.perturbed_blocks; });
+  if (config.keyframes_abs_pos_embedding) model.shape_.marked_tokens = inputs.of.video.marked_tokens;
   model.shape_.passes = inputs.passes;
   model.shape_.share_blocks = inputs.share_blocks;
   model.AssignPasses(exec, inputs);
@@ -96,6 +97,7 @@ void VelocityModel::PrepareTokens(Exec& exec, const ModalityInputs& inputs, bool
     rows = (in.tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
     in.rows = rows / group.size();
     in.valid_rows = std::clamp<int64_t>(in.tokens - group.rank() * in.rows, 0, in.rows);
+    in.marked_rows = std::clamp<int64_t>(shape_.marked_tokens - group.rank() * in.rows, 0, in.rows);
   }
   if (inputs.self_bias.defined()) {  // padding columns are never keys; padding rows are never read
     in.self_bias = exec.arena.Alloc(DType::kF32, {rows, rows});

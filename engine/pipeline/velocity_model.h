@@ -23,6 +23,9 @@ struct ModalityInputs {
   std::vector<float> mask;    // [tokens]: a token's noise level divided by sigma; empty: 1
   std::vector<int> perturbed_blocks;  // in the STG pass
   Tensor self_bias;                   // [tokens, tokens] f32 or undefined
+  // Tokens at the beginning that get the keyframe marker, in models that have one: those of a clip's first latent
+  // frame.
+  int64_t marked_tokens = 0;
 };
 
 struct VelocityInputs {
@@ -46,6 +49,7 @@ class VelocityModel {
     PerModality<int64_t> tokens, mask_values;
     PerModality<bool> biased;
     PerModality<std::vector<int>> perturbed_blocks;
+    int64_t marked_tokens = 0;
     PassList passes;  // of all ranks together
     bool share_blocks = true;
     bool operator==(const Shape&) const = default;

@@ -48,7 +48,7 @@ struct TrainedShape {
 };
 
 struct ModelDescription {
-  std::string family;  // "ltx-2.0", "ltx-2.3"
+  std::string family;  // "ltx-2.0", "ltx-2.3", "ltx-2.5"
   std::string kind;    // "dev" or "distilled"; empty if neither the files nor the caller specify it
   Recipe default_recipe = Recipe::kUnspecified;  // for requests without a recipe
   std::vector<RecipeDescription> recipes;        // those that this build can run

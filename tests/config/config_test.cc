@@ -5,6 +5,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/config/family_defaults.h"
 #include "engine/config/model_config.h"
 #include "engine/config/released_models.h"
 #include "engine/weights/safetensors.h"
@@ -111,7 +112,9 @@ TEST(Config, VersionsNameTheirFamily) {
   for (const char* version : {"2.3.0", "2.3.rc1", "2.3-rc2", "2.4.1"})
     EXPECT_THAT(FamilyOfVersion(version), IsOkAndHolds(std::string("ltx-2.3")));
   EXPECT_THAT(FamilyOfVersion(""), IsOkAndHolds(std::string()));
-  for (const char* version : {"2.5.0", "3.0", "1.0.2"})
+  for (const char* version : {"2.5.0", "2.5"})
+    EXPECT_THAT(FamilyOfVersion(version), IsOkAndHolds(std::string("ltx-2.5")));
+  for (const char* version : {"2.6.0", "3.0", "1.0.2"})
     EXPECT_THAT(FamilyOfVersion(version), StatusIs(StatusCode::kUnimplemented, HasSubstr(version)));
   for (const char* version : {"two", "2", "-1.3", "99999999999.0"})
     EXPECT_THAT(FamilyOfVersion(version), StatusIs(StatusCode::kInvalidArgument));

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from golden import (
+    ancestral_cases,
     audio_cases,
     case,
     condition_cases,
@@ -26,6 +27,7 @@ from golden import (
     lightricks,
     lightricks_cases,
     lora_cases,
+    ltx_2_5_cases,
     pipeline_cases,
     released_heads_cases,
     res2s_cases,
@@ -64,7 +66,7 @@ def main() -> None:
     groups = list(GROUPS)
     if args.lightricks:
         lightricks.enable(args.lightricks)
-        groups += [lightricks_cases, res2s_cases, condition_cases, kept_cases, given_noise_cases, sound_cases]
+        groups += [lightricks_cases, ancestral_cases, ltx_2_5_cases, res2s_cases, condition_cases, kept_cases, given_noise_cases, sound_cases]
     for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):

@@ -6,6 +6,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/config/config_reader.h"
+#include "nlohmann/json.hpp"
 #include "tests/testing/allocations.h"
 
 namespace kinora {
@@ -54,6 +55,10 @@ VelocityInputs Inputs(ModelRig& rig, const ForwardCase& c) {
   video.sigmas = {0.5f * sigma, sigma};  // the golden is the second step
   audio.sigmas = {0.25f, c.audio_sigma < 0 ? sigma : c.audio_sigma};
   audio.mask = c.audio_mask;
+  video.marked_tokens = c.marked_tokens;
+  if (c.marked_tokens < 0) {
+    video.marked_tokens = nlohmann::json::parse(c.golden.metadata("parameters")).value("marked", int64_t{0});
+  }
   if (c.golden.Has("in.video_mask")) {
     const Tensor& mask = c.golden.Get("in.video_mask");
     video.mask.assign(mask.data<float>(), mask.data<float>() + mask.elements());

@@ -27,6 +27,7 @@ struct ForwardCase {
   DType dtype = DType::kF32;
   float audio_sigma = -1;  // negative: the video's
   std::vector<float> audio_mask = {};
+  int64_t marked_tokens = -1;  // negative: those of the golden, if it has any
   bool capture = false;
   PerModality<ModalityUse> use = {};
   bool share_blocks = true;

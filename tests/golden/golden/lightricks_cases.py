@@ -10,7 +10,7 @@ from golden import sensitivity as s
 from golden.case import Case
 
 
-def _modality(data: dict, stream: str, rows: int, **changes):
+def modality(data: dict, stream: str, rows: int, **changes):
     """Returns data's tensors as Lightricks' Modality, with `rows` rows of the batch."""
     from ltx_core.model.transformer.modality import Modality
 
@@ -40,8 +40,8 @@ def _per_token(base: Case, model, name: str) -> Case:
     data["video_mask"] = mask
 
     def run(m, data):
-        video = _modality(data, "video", 1, timesteps=data["video_mask"] * data["sigma"][:, None])
-        v, a = m(video, _modality(data, "audio", 1), None)
+        video = modality(data, "video", 1, timesteps=data["video_mask"] * data["sigma"][:, None])
+        v, a = m(video, modality(data, "audio", 1), None)
         return {"video": v, "audio": a}
 
     case = Case(
@@ -84,15 +84,15 @@ def _frozen_audio(base: Case, model, name: str) -> Case:
 
     def run(m, data):
         zero = torch.zeros(1)
-        audio = _modality(data, "audio", 1, sigma=zero, timesteps=torch.zeros(1, data["audio"].shape[1]))
-        v, a = m(_modality(data, "video", 1), audio, None)
+        audio = modality(data, "audio", 1, sigma=zero, timesteps=torch.zeros(1, data["audio"].shape[1]))
+        v, a = m(modality(data, "video", 1), audio, None)
         return {"video": v, "audio": a}
 
     case = Case(
         f"{name}_frozen_audio", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name
     )
     case.mistakes["audio not frozen"] = lambda: _as_outputs(
-        model(_modality(data, "video", 1), _modality(data, "audio", 1), None)
+        model(modality(data, "video", 1), modality(data, "audio", 1), None)
     )
     return case
 
@@ -132,13 +132,13 @@ def _guidance_passes(base: Case, model, name: str) -> Case:
             config((kinds.SKIP_A2V_CROSS_ATTN, None), (kinds.SKIP_V2A_CROSS_ATTN, None)),
         ]
         found = {}
-        found["video"], found["audio"] = m(_modality(data, "video", 4), _modality(data, "audio", 4), batch(passes))
+        found["video"], found["audio"] = m(modality(data, "video", 4), modality(data, "audio", 4), batch(passes))
         for which, kind in (("video", kinds.SKIP_VIDEO_SELF_ATTN), ("audio", kinds.SKIP_AUDIO_SELF_ATTN)):
             one = batch([config((kind, [0]))])
             positive = {f"{s}_context": data[f"{s}_context"][1:2] for s in ("video", "audio")}
-            v, a = m(_modality(data | positive, "video", 1), _modality(data | positive, "audio", 1), one)
+            v, a = m(modality(data | positive, "video", 1), modality(data | positive, "audio", 1), one)
             found[f"stg_{which}_only.video"], found[f"stg_{which}_only.audio"] = v, a
-        v, _ = m(_modality(data, "video", 4), _modality(data, "audio", 4, enabled=False), batch(passes))
+        v, _ = m(modality(data, "video", 4), modality(data, "audio", 4, enabled=False), batch(passes))
         found["audio_skipped.video"] = v
         return found
 
@@ -175,7 +175,7 @@ def _masked(base: Case, model, name: str) -> Case:
 
     def run(m, data):
         v, a = m(
-            _modality(data, "video", 1, attention_mask=data["video_attention_mask"]), _modality(data, "audio", 1), None
+            modality(data, "video", 1, attention_mask=data["video_attention_mask"]), modality(data, "audio", 1), None
         )
         return {"video": v, "audio": a}
 
