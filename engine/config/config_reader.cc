@@ -2,6 +2,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/config/checkpoint_parts.h"
 
 namespace kinora {
 namespace {
@@ -59,6 +60,7 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const Checkpoint& checkpoint) {
     return absl::InvalidArgumentError(
         Cat(checkpoint.paths().front(), ": two configurations: config.json files and metadata"));
   }
+  KINORA_RETURN_IF_ERROR(CheckPartsBelongTogether(checkpoint));
   KINORA_ASSIGN_OR_RETURN(ModelConfig model,
                           diffusers ? ParseDiffusersConfigs(checkpoint.component_configs())
                                     : ParseLightricksConfig(checkpoint.config(), checkpoint.model_version()));

@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/base/trace.h"
+#include "engine/config/checkpoint_parts.h"
 #include "engine/config/config_reader.h"
 #include "engine/config/released_models.h"
 #include "engine/parallel/agree.h"
@@ -94,6 +95,7 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
   }
   const ModelFiles& files = options.files;
   KINORA_ASSIGN_OR_RETURN(model.checkpoint, Checkpoint::Open(files));
+  KINORA_RETURN_IF_ERROR(CheckPartsArePresent(*model.checkpoint, options.modalities == Modalities::kBoth));
   KINORA_ASSIGN_OR_RETURN(model.config, ReadModelConfig(*model.checkpoint));
   KINORA_ASSIGN_OR_RETURN(model.config.spatial_upsampler,
                           OpenUpsampler(*model.checkpoint, model.config, "spatial_upsampler"));

@@ -24,6 +24,7 @@ constexpr Rename kSingleFilePrefixes[] = {
     {"vae.", "vae."},
     {"audio_vae.", "audio_vae."},
     {"vocoder.", "vocoder."},
+    {"duration_head.", "duration_head."},
     {"encoder.", "vae.encoder."},  // a video VAE in a separate file
     {"decoder.", "vae.decoder."},
     {"per_channel_statistics.", "vae.per_channel_statistics."},

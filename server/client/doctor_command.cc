@@ -1,13 +1,10 @@
 #include "server/client/doctor_command.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "server/client/commands.h"
 #include "server/common/run_program.h"
@@ -35,8 +32,7 @@ absl::StatusOr<Patient> PatientOf(const CommandLine& line) {
     std::error_code error;
     if (!fs::exists(path, error)) return absl::NotFoundError(path + ": no such file or folder");
     if (fs::is_directory(path, error) || absl::EndsWith(path, ".safetensors")) {
-      KINORA_ASSIGN_OR_RETURN(const std::vector<std::string> found, ModelAt(path));
-      models.insert(models.begin(), found.begin(), found.end());
+      models.insert(models.begin(), path);
     } else {
       patient.flags = {"--config", path};
     }
@@ -53,46 +49,10 @@ absl::StatusOr<Patient> PatientOf(const CommandLine& line) {
   return patient;
 }
 
-// Whether the file has a transformer, unlike an upsampler or a LoRA: its header has tensors with the names of
-// Lightricks' single files.
-bool HoldsTransformer(const fs::path& path) {
-  constexpr uint64_t kMostHeader = 100 << 20;  // safetensors' limit
-  std::ifstream file(path, std::ios::binary);
-  uint64_t bytes = 0;
-  file.read(reinterpret_cast<char*>(&bytes), sizeof(bytes));
-  if (!file || bytes > kMostHeader) return true;  // damaged: CheckConfiguration reports how
-  std::string header(bytes, '\0');
-  file.read(header.data(), static_cast<std::streamsize>(bytes));
-  return absl::StrContains(header, "\"model.diffusion_model.");
-}
-
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ModelAt(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error) || fs::exists(path + "/model_index.json", error)) {
-    return std::vector<std::string>{path};
-  }
-  std::vector<std::string> models, encoders;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.path().extension() == ".safetensors" && HoldsTransformer(entry.path()))
-      models.push_back(entry.path().string());
-    if (fs::exists(entry.path() / "tokenizer.model", error)) {
-      encoders.push_back("text_encoder=" + entry.path().string());
-    }
-  }
-  std::sort(models.begin(), models.end());
-  if (models.size() != 1) {
-    return absl::InvalidArgumentError(
-        models.empty() ? absl::StrCat(path, ": no .safetensors file and no model_index.json in it")
-                       : absl::StrCat(path, ": has several models; give one of ", absl::StrJoin(models, ", ")));
-  }
-  if (encoders.size() == 1) models.push_back(encoders[0]);
-  return models;
-}
-
 std::vector<FlagSpec> DoctorFlags() {
-  return {{"model", "PATH|NAME=VALUE", "another part of the model, such as text_encoder=DIR; repeatable"},
+  return {{"model", "PATH|NAME=VALUE", "another part of the model, such as text_encoder=FOLDER; repeatable"},
           {"device", "cpu|cuda", "device for the workers; default: the configuration's"}};
 }
 

@@ -62,7 +62,7 @@ TEST(KeyTables, WhatDecodersAndStatisticsNeedIsNotAmongTheUnread) {
 }
 
 TEST(KeyTables, AKeyOfNoKnownComponentHasNoCanonicalName) {
-  EXPECT_EQ(CanonicalFromSingleFile("duration_head.mlp.weight"), std::nullopt);
+  EXPECT_EQ(CanonicalFromSingleFile("safety_head.mlp.weight"), std::nullopt);
   EXPECT_EQ(CanonicalFromSingleFile(""), std::nullopt);
 }
 
