@@ -162,7 +162,7 @@ class UploadTest : public DispatcherTest {
     KINORA_ASSERT_OK_AND_ASSIGN(store_here_, DirectoryArtifactStore::At(directory_.File("artifacts")));
     own_intake_ = std::make_unique<ArtifactIntake>(*store_here_, Clock::Steady());
     intake_ = own_intake_.get();
-    resume_files_ = std::make_unique<ResumeFiles>(*store_here_, Clock::Steady());
+    resume_files_ = std::make_unique<ResumeFiles>(*store_here_, clock_, loops_.Make());
     points_ = resume_files_.get();
     StartDispatcher();
     dispatcher_->Await("far", 2);
@@ -282,8 +282,7 @@ TEST_F(UploadTest, AResumePointCountsOnceItHasComeWholeAndItIsMarked) {
   mark.mutable_point()->set_bytes(static_cast<int64_t>(kBytes.size()));
   mark.mutable_point()->set_sha256(Sha256Hex(kBytes));
   const auto point = [&] {
-    Groups();
-    store_->Flush();
+    Settle();
     return WaitFor<v1::Video>([&](auto done) { store_->Get(id, std::move(done)); })->resume_point().stage();
   };
   for (const char* name : {"resume-1", "resume-2"}) {

@@ -18,6 +18,7 @@
 #include "tests/testing/recording_link.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/wait_for.h"
+#include "tests/testing/watched_loops.h"
 
 namespace kinora {
 
@@ -48,8 +49,8 @@ class DispatcherTest : public testing::Test {
     options.points = points_;
     options.preempt_after = preempt_after_;
     options.known_models = known_models_;
-    dispatcher_ = std::make_unique<Dispatcher>(*store_, *catalogue_, queue_, hub_,
-                                               Clocks{.date = date_, .steady = clock_}, &metrics_, options);
+    dispatcher_ = std::make_unique<Dispatcher>(
+        *store_, *catalogue_, queue_, hub_, Clocks{.date = date_, .steady = clock_}, &metrics_, options, loops_.Make());
   }
 
   static v1::Hello HelloOf(const std::string& incarnation, const std::string& group = "0") {
@@ -107,7 +108,14 @@ class DispatcherTest : public testing::Test {
   }
   // Waits until a stored event shows the job in `state` for the n-th time, n = `times`.
   v1::Video AwaitState(const JobId& id, State state, int times = 1);
-  // Also serves as a barrier: returns once the dispatcher has handled everything posted before.
+  // Returns once nothing is left to do: the loops have no task whose time has come, the store has answered all calls,
+  // and what followed from that has been done too. Threads of a test do not count.
+  void Settle() {
+    for (int64_t ended = -1, before = -2; ended != before;) {
+      before = std::exchange(ended, loops_.AwaitIdle());
+      store_->Flush();
+    }
+  }
   std::vector<v1::WorkerGroup> Groups() {
     return *WaitFor<std::vector<v1::WorkerGroup>>([&](auto done) { dispatcher_->ListGroups(std::move(done)); });
   }
@@ -120,7 +128,7 @@ class DispatcherTest : public testing::Test {
         beat.mutable_heartbeat()->set_units_done(++units_);
         dispatcher_->Receive(link, beat);
       }
-      Groups();
+      Settle();
     }
   }
   void RecoverAll() {
@@ -136,6 +144,7 @@ class DispatcherTest : public testing::Test {
 
   FakeClock clock_;
   SteppingDate date_{clock_};
+  WatchedLoops loops_{clock_};  // of the dispatcher, and those that a test gives its other parts
   MetricsPage page_;
   FrontendMetrics metrics_;
   EventHub hub_;

@@ -75,9 +75,7 @@ TEST_F(DispatcherTest, StagesAreStoredAndStepsAreNot) {
   step.mutable_step()->set_step(3);
   step.mutable_step()->set_fraction(0.25);
   dispatcher_->Receive(link, step);
-  Groups();         // the stage is sent to the store,
-  store_->Flush();  // stored,
-  Groups();         // and the step that waited for it is shown
+  Settle();  // the stage is stored, and the step that waited for it is shown
   int stages = 0, steps = 0;
   while (const auto event = (*watch)->Next()) {
     stages += event->has_stage();
@@ -207,7 +205,7 @@ TEST_F(DispatcherTest, ADeadlineEndsAWaitingJob) {
   v1::CreateVideoRequest request;
   request.mutable_scheduling()->mutable_deadline()->set_seconds(20);
   const JobId id = Submit(request);
-  Groups();
+  Settle();
   clock_.Advance(absl::Seconds(21));
   EXPECT_EQ(AwaitState(id, v1::Video::FAILED).error().code(), static_cast<int>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(queue_.size(), 0);
@@ -256,7 +254,7 @@ TEST_F(DispatcherTest, DrainWaitsForRunsThatEndInTime) {
   const auto link = JoinGroup("a");
   const JobId id = Submit();
   const v1::Run run = AwaitRun(*link);
-  Groups();
+  Settle();
   std::thread drain([&] { dispatcher_->Drain(absl::Seconds(20)); });
   End(link, run, absl::OkStatus());
   drain.join();
@@ -271,7 +269,7 @@ TEST_F(DispatcherTest, DrainQueuesTheRestAgainUncounted) {
     EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
     absl::Notification drained;
     dispatcher_->BeginDrain(absl::Seconds(10), [&] { drained.Notify(); });
-    Groups();  // it has begun
+    Settle();  // it has begun
     clock_.Advance(absl::Seconds(11));
     drained.WaitForNotification();
     AwaitState(id, v1::Video::QUEUED, attempt + 1);
@@ -359,14 +357,9 @@ TEST_F(DispatcherTest, HealthFollowsTheGroups) {
     seen.push_back(health.ready);
   });
   const auto link = JoinGroup("a");
-  for (int i = 0; i < 2; ++i) {  // past speeds are read, the model is stored,
-    Groups();
-    store_->Flush();
-  }
-  Groups();  // and the group is reported
+  Settle();  // the model is stored, and the group is reported
   dispatcher_->Disconnect(link, absl::OkStatus());
-  Groups();
-  Groups();
+  Settle();
   absl::MutexLock lock(&mu);
   EXPECT_EQ(seen.front(), false);
   EXPECT_EQ(seen.back(), false);
@@ -384,12 +377,11 @@ TEST_F(DispatcherTest, GaugesGoBackToZero) {
   const auto link = JoinGroup("a");
   const JobId id = Submit();
   const v1::Run run = AwaitRun(*link);
-  Groups();
+  Settle();
   EXPECT_EQ(metrics_.jobs_running.Value(), 1);
   End(link, run, absl::InternalError("broken"));
   AwaitState(id, v1::Video::FAILED);
-  store_->Flush();
-  Groups();
+  Settle();
   EXPECT_EQ(metrics_.jobs_running.Value(), 0);
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"busy\"} 0"));
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"idle\"} 1"));
@@ -407,15 +399,12 @@ TEST_F(DispatcherTest, AnOutcomeThatCannotBeStoredIsTriedLaterAndLaterAndSaidOnc
   const auto link = JoinGroup("a");
   Submit();
   const v1::Run run = AwaitRun(*link);
-  Groups();
-  store_->Flush();
+  Settle();
   std::filesystem::remove(folder.File("watched"));  // the store accepts no more writes
   testing::internal::CaptureStderr();
   End(link, run, absl::OkStatus());
   for (int second = 0; second < 200; ++second) {
-    Groups();         // the outcome is sent to the store,
-    store_->Flush();  // rejected,
-    Groups();         // and the rejection received
+    Settle();  // the store rejects the outcome, and the dispatcher learns that
     Pass(absl::Seconds(1), {link});
   }
   const std::string log = testing::internal::GetCapturedStderr();
@@ -438,11 +427,7 @@ TEST_F(DispatcherTest, AModelThatCouldNotBeStoredIsStoredOnceTheStoreCanBeWritte
   ASSERT_THAT(other->Execute("BEGIN IMMEDIATE"), IsOk());  // like a shell left open
   const auto link = JoinGroup("a");
   const auto models = [&] {
-    for (int i = 0; i < 2; ++i) {  // past speeds are read, the model is stored,
-      Groups();
-      store_->Flush();
-    }
-    Groups();
+    Settle();  // the store has taken or rejected the model
     return WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { catalogue_->Models(std::move(done)); })->size();
   };
   EXPECT_EQ(models(), 0u);

@@ -21,7 +21,7 @@ TEST_F(GroupChoice, GroupsTakeOnlyJobsOfTheirModelHigherPriorityFirst) {
   EXPECT_EQ(second.video_id(), later);
   End(link, second, absl::OkStatus());
   AwaitState(later, v1::Video::COMPLETED);
-  Groups();
+  Settle();
   EXPECT_TRUE(link->empty());
   EXPECT_EQ(AwaitRun(*JoinGroup("b", "1", "other")).video_id(), not_ours);
 }
@@ -31,7 +31,7 @@ TEST_F(GroupChoice, OfIdleGroupsTheOneThatHasBeenSoTheLongestTakesTheJob) {
   std::map<std::string, std::shared_ptr<RecordingLink>> links;
   for (const char* group : {"b", "a"}) {
     links[group] = JoinGroup(group, group);
-    Groups();  // its Ready has been handled
+    Settle();  // its Ready has been handled
     clock_.Advance(absl::Seconds(1));
   }
   for (const char* turn : {"b", "a", "b", "a"}) {
@@ -55,7 +55,7 @@ class LoraChoice : public DispatcherTest {
     v1::WorkerMessage ready;
     *ready.mutable_ready()->mutable_model() = Model(loras);
     dispatcher_->Receive(link, ready);
-    Groups();  // its Ready has been handled
+    Settle();  // its Ready has been handled
     clock_.Advance(absl::Seconds(1));
     return link;
   }
@@ -136,7 +136,7 @@ TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
   Submit(With("ink"));
   const v1::Run first = AwaitRun(*b);
   const JobId waits = Submit(With("ink"));
-  Groups();
+  Settle();
   EXPECT_TRUE(a->empty());
   EndWith(b, first);
   const v1::Run second = AwaitRun(*b);
@@ -146,7 +146,7 @@ TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
   v1::WorkerMessage news;
   *news.mutable_model() = Model({});
   dispatcher_->Receive(b, news);
-  Groups();                  // the news has been handled
+  Settle();                  // the news has been handled
   Submit(With("ink", 0.5));  // the longest idle group runs it and reports the error
   EXPECT_EQ(AwaitRun(*a).generation().loras(0).id(), "ink");
 }
@@ -155,7 +155,7 @@ TEST_F(LoraChoice, AJobWaitsForTheGroupThatIsAwayWithItsFileButNotForEver) {
   const auto a = Join("a", {}), b = Join("b", {"ink"});
   dispatcher_->Disconnect(b, absl::OkStatus());
   const JobId waits = Submit(With("ink"));
-  Groups();
+  Settle();
   EXPECT_TRUE(a->empty());
   const auto back = Join("b", {"ink"});
   const v1::Run run = AwaitRun(*back);
@@ -175,7 +175,7 @@ TEST_F(LoraChoice, AfterAStartAJobWaitsForTheGroupThatHadItsFileBefore) {
   StartDispatcher();
   const auto a = Join("a", {});
   const JobId waits = Submit(With("ink"));
-  Groups();
+  Settle();
   EXPECT_TRUE(a->empty());
   const auto b = Join("b", {"ink"});
   const v1::Run run = AwaitRun(*b);
@@ -208,15 +208,13 @@ TEST_F(LoraChoice, AModelHasTheLorasOfAllItsGroupsAndNewsOfThemAreStored) {
     if (models->empty()) return std::vector<std::string>();
     return std::vector<std::string>(models->at(0).loras().begin(), models->at(0).loras().end());
   };
-  const auto await = [&](const std::vector<std::string>& wanted) {
-    for (int i = 0; i < 1000 && listed() != wanted; ++i) Groups();
-    EXPECT_EQ(listed(), wanted);
-  };
-  await({"ink", "oil"});
+  Settle();
+  EXPECT_THAT(listed(), testing::ElementsAre("ink", "oil"));
   v1::WorkerMessage news;
   *news.mutable_model() = Model({"oil", "pen"});
   dispatcher_->Receive(b, news);
-  await({"ink", "oil", "pen"});
+  Settle();
+  EXPECT_THAT(listed(), testing::ElementsAre("ink", "oil", "pen"));
   EXPECT_EQ(Groups().size(), 2u);
   EXPECT_EQ(Groups()[1].state(), "idle");
 }

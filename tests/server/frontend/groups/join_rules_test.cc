@@ -204,13 +204,13 @@ TEST_F(OutsideTest, AGroupThatStaysAwayIsListedAndNotReady) {
   EXPECT_EQ(Groups()[0].reason(), "waiting for all its ranks, 2");
   EXPECT_EQ(health.absent, "group far is joining (waiting for all its ranks, 2)");
   const auto first = Say(Rank(1));
-  Groups();
+  Settle();
   EXPECT_EQ(health.absent, "group far is joining (waiting for rank 0 of 2)");
   Pass(GroupLimits{}.join_timeout + absl::Seconds(2), {first});
-  Groups();
+  Settle();
   EXPECT_THAT(health.absent, testing::StartsWith("group far is lost (waiting for rank 0 of 2, 5m"));
   Pass(GroupLimits{}.join_timeout + absl::Seconds(2), {});
-  Groups();
+  Settle();
   EXPECT_EQ(health.absent, "group far is lost (waiting for all its ranks, 2: none has joined within 5m)");
   EXPECT_EQ(health.groups, (std::map<std::string, bool>{{"far", false}}));
 }

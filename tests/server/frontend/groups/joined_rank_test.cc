@@ -54,12 +54,12 @@ TEST_F(DispatcherTest, ADescriptionHasAtMost256KiB) {
 
 TEST_F(DispatcherTest, TheNextMessageOfARankIsReadOnceItsLastIsHandled) {
   const auto link = JoinGroup("a");
-  Groups();
+  Settle();
   EXPECT_EQ(link->read_on(), 2);  // after Hello and Ready
   v1::WorkerMessage beat;
   beat.mutable_heartbeat();
   dispatcher_->Receive(link, beat);
-  Groups();
+  Settle();
   EXPECT_EQ(link->read_on(), 3);
 }
 
@@ -76,8 +76,7 @@ TEST_F(DispatcherTest, ARankWhoseMarksTheStoreHasNotTakenIsReadOnLater) {
   for (int i = 0; i < kMarks; ++i) dispatcher_->Receive(link, mark);
   End(link, run, absl::OkStatus());
   AwaitState(run.video_id(), v1::Video::COMPLETED);
-  store_->Flush();
-  Groups();
+  Settle();
   EXPECT_EQ(link->read_on(), 2 + kMarks + 1) << "each once, none forgotten";
 }
 
@@ -89,15 +88,11 @@ TEST_F(DispatcherTest, TheLastOfManyDescriptionsIsStored) {
     changed.mutable_model()->add_loras(absl::StrCat("lora", i));
     dispatcher_->Receive(link, changed);
   }
-  const auto models = [this] {
-    Groups();
-    store_->Flush();
-    return WaitFor<std::vector<v1::ModelInfo>>([this](auto done) { catalogue_->Models(std::move(done)); });
-  };
-  // A description is sent to the store only after the previous one has been stored.
-  absl::StatusOr<std::vector<v1::ModelInfo>> stored = models();
-  while (stored.ok() && (stored->empty() || stored->at(0).loras(0) != "lora99")) stored = models();
-  EXPECT_THAT(stored, IsOk());
+  Settle();  // each description is sent to the store only after the previous one has been stored
+  const auto stored = WaitFor<std::vector<v1::ModelInfo>>([this](auto done) { catalogue_->Models(std::move(done)); });
+  ASSERT_THAT(stored, IsOk());
+  ASSERT_EQ(stored->size(), 1u);
+  EXPECT_EQ(stored->at(0).loras(0), "lora99");
 }
 
 v1::WorkerMessage Unfit(const std::string& why) {
@@ -136,9 +131,7 @@ TEST_F(DispatcherTest, AGroupThatIsUnfitFromItsStartIsNotReadyAndSaysWhy) {
   ready.mutable_ready()->mutable_model()->set_id("tiny");
   dispatcher_->Receive(link, ready);
   const JobId id = Submit();
-  Groups();
-  store_->Flush();
-  Groups();
+  Settle();
   EXPECT_FALSE(health.ready);
   EXPECT_EQ(health.absent, "group 0 is unfit (rank 0: the disk is full)");
   EXPECT_TRUE(link->empty());

@@ -22,8 +22,7 @@ TEST_F(LostFrontend, AnotherFrontendsRunIsTakenOnlyOnceItsLeaseIsOver) {
   ASSERT_THAT(WaitFor<Lease>([&](auto done) { store_->Renew(other->attempt, absl::Seconds(30), std::move(done)); }),
               IsOk());
   Pass(absl::Seconds(29), {link});
-  store_->Flush();
-  Groups();
+  Settle();
   EXPECT_TRUE(link->empty());
   while (link->empty()) Pass(absl::Seconds(1), {link});
   EXPECT_EQ(AwaitRun(*link).attempt(), 2);

@@ -45,7 +45,7 @@ TEST_F(PauseTest, APauseOfTheFrontendLosesNoWorker) {
 
 TEST_F(PauseTest, AWorkerThatIsSilentAfterAPauseIsLost) {
   clock_.Advance(absl::Hours(1));
-  Groups();
+  Settle();
   Pass(absl::Seconds(16), {});
   EXPECT_THAT(link_->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(Groups()[0].reason(), HasSubstr("no heartbeat"));
@@ -57,7 +57,7 @@ TEST_F(PauseTest, AWorkerIsNotStalledByAPauseOfTheFrontend) {
     v1::WorkerMessage beat;  // shows no progress
     beat.mutable_heartbeat()->set_units_done(1);
     dispatcher_->Receive(link_, beat);
-    Groups();
+    Settle();
   }
   ExpectTheFirstAttemptCompletes();
 }
@@ -75,7 +75,7 @@ TEST_F(PauseTest, HeartbeatsThatWaitInTheQueueAreReadBeforeSilenceIsJudged) {
   dispatcher_->Receive(link_, beat);
   clock_.Advance(absl::Milliseconds(1900));  // shorter than what counts as a pause
   go_on.Notify();
-  Groups();
+  Settle();
   ExpectTheFirstAttemptCompletes();
 }
 

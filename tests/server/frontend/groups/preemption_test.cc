@@ -21,9 +21,9 @@ class PreemptionTest : public ResumeFixture {
     request.mutable_scheduling()->set_priority(priority);
     return Submit(request);
   }
-  // Returns once the dispatcher has seen the queue and said what it has to say.
+  // Whether the dispatcher says nothing more to the rank.
   bool IsSilent(RecordingLink& link) {
-    Groups();
+    Settle();
     return link.empty();
   }
   // Starts a run of a job of priority 0 that denoises for so long.
@@ -69,7 +69,7 @@ TEST_F(ResumeFixture, NothingIsPreemptedByDefault) {
   v1::CreateVideoRequest request;
   request.mutable_scheduling()->set_priority(10);
   Submit(request);
-  Groups();
+  Settle();
   EXPECT_TRUE(link->empty());
 }
 
@@ -214,7 +214,7 @@ TEST_F(PreemptionTest, ARestartOfTheFrontendBetweenTheTwoForgetsTheReservationOn
   const JobId high = SubmitWith(5);
   ExpectCancel(*first);
   StorePoint(first, run, 3);
-  AwaitPoint(low_, 3);
+  EXPECT_EQ(StoredStep(low_), 3);
   queue_.Remove(high);
   StartDispatcher();
   RecoverAll();
@@ -233,13 +233,12 @@ TEST_F(PreemptionTest, AReservedGroupThatCanNoLongerRunTheJobIsFree) {
     message.mutable_model()->set_id("tiny");
     message.mutable_model()->mutable_loras()->Assign(loras.begin(), loras.end());
     dispatcher_->Receive(link, message);
-    Groups();
+    Settle();
   };
   list(a, {"l"});
   list(b, {"l"});
   SubmitWith(9);
-  Groups();
-  while (a->empty() == b->empty()) Groups();
+  Settle();
   const auto high = a->empty() ? b : a, low = a->empty() ? a : b;
   AwaitRun(*high);
   const v1::Run run = RunFor(low, 1000);
@@ -258,8 +257,7 @@ TEST_F(PreemptionTest, OfTwoGroupsTheRunOfTheLowestPriorityIsStoppedAndEachWaiti
   std::map<int, std::shared_ptr<RecordingLink>> links;  // by priority
   for (const int priority : {1, 2}) {
     SubmitWith(priority);
-    Groups();
-    while (a->empty() == b->empty()) Groups();
+    Settle();
     links[priority] = a->empty() ? b : a;
     Stage(links[priority], AwaitRun(*links[priority]), v1::STAGE_DENOISE, 1000);
   }

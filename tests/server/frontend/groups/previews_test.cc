@@ -33,9 +33,7 @@ TEST_F(DispatcherTest, PreviewsFollowTheirStageAndAreNotStored) {
   show(2, 1, 256 << 10);
   show(3, 1, (256 << 10) + 1);  // larger than any real preview
   show(4, 2, 10);               // belongs to no run
-  Groups();                     // the stage is sent to the store,
-  store_->Flush();              // stored,
-  Groups();                     // and the preview that waited for it is shown
+  Settle();                     // the stage is stored, and the preview that waited for it is shown
   std::vector<std::string> seen;
   while (const auto event = watch->Next()) {
     if (event->has_stage()) seen.push_back("stage");

@@ -54,9 +54,7 @@ TEST_F(ReachedStepTest, TheStartOfAStageSaysHowFarTheRunIs) {
   mark.set_fraction(0.125);
   mark.set_remaining_seconds(35);
   dispatcher_->Receive(link, message);
-  Groups();
-  store_->Flush();
-  Groups();
+  Settle();
   int stages = 0;
   while (const auto event = watch->Next()) {
     if (!event->has_stage()) continue;

@@ -18,7 +18,7 @@ class ResumeFixture : public DispatcherTest {
  protected:
   ResumeFixture() : DispatcherTest(/*max_lost_groups=*/9) {
     files_ = *DirectoryArtifactStore::At(directory_.File("artifacts"));
-    resume_files_ = std::make_unique<ResumeFiles>(*files_, Clock::Steady());
+    resume_files_ = std::make_unique<ResumeFiles>(*files_, clock_, loops_.Make());
     points_ = resume_files_.get();
     StartDispatcher();
   }
@@ -41,9 +41,6 @@ class ResumeFixture : public DispatcherTest {
     return absl::StrCat(run.artifact_key(), "/", PointAt(step).id());
   }
   bool IsThere(const std::string& key) { return std::filesystem::exists(absl::StrCat(files_->root(), "/", key)); }
-  void AwaitGone(const std::string& key) {
-    while (IsThere(key)) std::this_thread::yield();
-  }
   void Write(const std::string& key, const std::string& bytes = "ten bytes.") {
     WriteFile(directory_.File("x"), bytes);
     ASSERT_THAT(files_->Put(key, directory_.File("x")), IsOk());
@@ -63,8 +60,10 @@ class ResumeFixture : public DispatcherTest {
   v1::Video Get(const JobId& id) {
     return *WaitFor<v1::Video>([&](auto done) { store_->Get(id, std::move(done)); });
   }
-  void AwaitPoint(const JobId& id, int step) {
-    while (Get(id).resume_point().step() != step) std::this_thread::yield();
+  // The step of the job's point once all marks have been stored; 0: it has none.
+  int StoredStep(const JobId& id) {
+    Settle();
+    return Get(id).resume_point().step();
   }
   void Stage(const std::shared_ptr<RecordingLink>& link, const v1::Run& run, v1::StageKind stage,
              double remaining_seconds = -1) {

@@ -44,15 +44,15 @@ TEST_F(ResumeTest, APointReplacesTheOneBeforeAndItsFile) {
   const v1::Run run = AwaitRun(*first);
   StorePoint(first, run, 3);
   StorePoint(first, run, 5);
-  AwaitPoint(id, 5);
-  AwaitGone(KeyOf(run, 3));
+  EXPECT_EQ(StoredStep(id), 5);
+  EXPECT_FALSE(IsThere(KeyOf(run, 3)));
   Lose(first);
   const auto second = JoinGroup("b");
   const v1::Run again = AwaitRun(*second);
   EXPECT_EQ(again.resume_from().step(), 5);
   StorePoint(second, again, 6);
-  AwaitPoint(id, 6);
-  AwaitGone(KeyOf(run, 5));
+  EXPECT_EQ(StoredStep(id), 6);
+  EXPECT_FALSE(IsThere(KeyOf(run, 5)));
   EXPECT_TRUE(IsThere(KeyOf(again, 6)));
 }
 
@@ -85,7 +85,8 @@ TEST_F(ResumeTest, APointThatARunDidNotGetBeyondIsDroppedWithItsFile) {
   Lose(second);
   EXPECT_FALSE(AwaitState(id, v1::Video::QUEUED, 3).has_resume_point());
   EXPECT_FALSE(AwaitRun(*JoinGroup("c")).has_resume_from());
-  AwaitGone(KeyOf(run, 3));
+  Settle();
+  EXPECT_FALSE(IsThere(KeyOf(run, 3)));
 }
 
 TEST_F(ResumeTest, ARunThatGotBeyondItsPointOrDidNotUseItDropsNothing) {
@@ -126,13 +127,13 @@ TEST_F(ResumeTest, AJobWhosePointHasLostItsFileBeginsAnew) {
   const auto first = JoinGroup("a");
   const v1::Run run = AwaitRun(*first);
   StorePoint(first, run, 3);
-  AwaitPoint(id, 3);
+  EXPECT_EQ(StoredStep(id), 3);
   std::filesystem::remove(absl::StrCat(files_->root(), "/", KeyOf(run, 3)));
   Lose(first);
   const v1::Run again = AwaitRun(*JoinGroup("b"));
   EXPECT_FALSE(again.has_resume_from());
   EXPECT_FALSE(again.input_paths().contains("resume"));
-  AwaitPoint(id, 0);
+  EXPECT_EQ(StoredStep(id), 0);
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_resumed_runs_total{outcome=\"file_lost\"} 1\n"));
 }
 
@@ -140,7 +141,7 @@ TEST_F(ResumeTest, ARestartedFrontendResumesWhatItsPredecessorLeftRunning) {
   const JobId id = Submit();
   const auto first = JoinGroup("a");
   StorePoint(first, AwaitRun(*first), 3);
-  AwaitPoint(id, 3);
+  EXPECT_EQ(StoredStep(id), 3);
   StartDispatcher();  // the previous one leaves its job RUNNING, as in a crash
   RecoverAll();
   EXPECT_EQ(AwaitRun(*JoinGroup("b")).resume_from().step(), 3);
@@ -151,12 +152,12 @@ TEST_F(ResumeTest, ADrainHasARunStoreItsStateInTime) {
   const auto link = JoinGroup("a");
   const v1::Run run = AwaitRun(*link);
   Stage(link, run, v1::STAGE_DENOISE);
-  Groups();
+  Settle();
   absl::Notification drained;
   dispatcher_->BeginDrain(absl::Seconds(20), [&] { drained.Notify(); });
-  Groups();  // it has begun
+  Settle();  // it has begun
   clock_.Advance(absl::Seconds(14));
-  Groups();
+  Settle();
   EXPECT_TRUE(link->empty());
   clock_.Advance(absl::Seconds(2));
   EXPECT_TRUE(link->Next().cancel().keep_state());
@@ -173,12 +174,12 @@ TEST_F(ResumeTest, ADrainLetsARunDecodeUntilItsEnd) {
   const JobId id = Submit();
   const v1::Run run = AwaitRun(*link);
   Stage(link, run, v1::STAGE_DECODE_VIDEO);
-  Groups();
+  Settle();
   absl::Notification drained;
   dispatcher_->BeginDrain(absl::Seconds(20), [&] { drained.Notify(); });
-  Groups();  // it has begun
+  Settle();  // it has begun
   clock_.Advance(absl::Seconds(19));
-  Groups();
+  Settle();
   EXPECT_TRUE(link->empty());
   End(link, run, absl::OkStatus());
   drained.WaitForNotification();
@@ -189,10 +190,10 @@ TEST_F(ResumeTest, ACancelWinsOverADrain) {
   const JobId id = Submit();
   const auto link = JoinGroup("a");
   const v1::Run run = AwaitRun(*link);
-  Groups();
+  Settle();
   absl::Notification drained;
   dispatcher_->BeginDrain(absl::Seconds(20), [&] { drained.Notify(); });
-  Groups();  // it has begun
+  Settle();  // it has begun
   clock_.Advance(absl::Seconds(16));
   EXPECT_TRUE(link->Next().cancel().keep_state());
   CancelInStore(id);

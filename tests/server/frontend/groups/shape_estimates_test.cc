@@ -50,7 +50,7 @@ class ShapeEstimatesTest : public DispatcherTest {
     result.mutable_estimate()->set_fits(true);
     result.mutable_estimate()->set_seconds(seconds);
     dispatcher_->Receive(link, message);
-    Groups();
+    Settle();
   }
 };
 
@@ -108,9 +108,9 @@ TEST_F(ShapeEstimatesTest, WhatIsWrongWithOneRequestIsNotSaidToAnother) {
 TEST_F(ShapeEstimatesTest, WhoeverWaitsIsAnsweredAfterTwoSecondsAndALateWordServesTheNext) {
   const auto link = JoinGroup("a");
   const auto tired = Ask(Shape(9));
-  Groups();
+  Settle();
   clock_.Advance(absl::Milliseconds(1900));
-  Groups();
+  Settle();
   EXPECT_FALSE(tired->came.HasBeenNotified());
   clock_.Advance(absl::Milliseconds(200));
   EXPECT_THAT(tired->Await(), StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -137,7 +137,7 @@ TEST_F(ShapeEstimatesTest, AnotherGroupIsAskedForItself) {
   Reply(link, 3);
   EXPECT_EQ(first->Await()->seconds(), 3);
   const auto lost = Ask(Shape(17));
-  Groups();
+  Settle();
   dispatcher_->Disconnect(link, absl::OkStatus());
   EXPECT_THAT(lost->Await(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(Ask(Shape(9))->Await(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no worker group")));
