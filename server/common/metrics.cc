@@ -107,9 +107,9 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
               .Add({}, StepBuckets())),
       group_state(GaugeFamily(registry, "kinora_group_state", "1 for the state that a worker group is in")),
       group_restarts_total(CounterFamily(registry, "kinora_group_restarts_total", "Restarts of worker groups")),
-      resume_points_total(
-          CounterFamily(registry, "kinora_resume_points_total", "Stored states of runs, from which a job can continue")
-              .Add({})),
+      resume_points_accepted_total(CounterFamily(registry, "kinora_resume_points_accepted_total",
+                                                 "Stored states of runs, from which a job can continue")
+                                       .Add({})),
       resumed_runs_total(CounterFamily(registry, "kinora_resumed_runs_total",
                                        "Runs of jobs with a resume point, by what became of it")),
       preemptions_total(

@@ -57,7 +57,7 @@ struct FrontendMetrics {
   prometheus::Histogram& cancel_latency_seconds;                       // CancelVideo of a running job → CANCELLED
   prometheus::Family<prometheus::Gauge>& group_state;  // group, state: 1 for the present state, 0 for the others
   prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
-  prometheus::Counter& resume_points_total;                       // stored
+  prometheus::Counter& resume_points_accepted_total;              // and recorded
   // Runs that were offered a resume point. outcome: "resumed", "began_anew", "file_lost".
   prometheus::Family<prometheus::Counter>& resumed_runs_total;
   prometheus::Counter& preemptions_total;

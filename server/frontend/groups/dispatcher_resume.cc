@@ -123,7 +123,7 @@ void Dispatcher::Impl::Resuming::OnStored(Impl& self, const Attempt& attempt, co
     Refuse(mark, replaced.status());
     return self.options_.points->Delete(mark);
   }
-  if (self.metrics_ != nullptr) self.metrics_->resume_points_total.Increment();
+  if (self.metrics_ != nullptr) self.metrics_->resume_points_accepted_total.Increment();
   if (RunningJob* const run = self.Current(attempt)) {
     if (run->uploads) self.options_.intake->Release(ArtifactKey(attempt), mark.point().id());
     run->resume = mark;

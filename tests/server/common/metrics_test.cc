@@ -6,8 +6,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
+#include <iterator>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -78,6 +82,24 @@ TEST(Metrics, SayWhatTheProgramWasBuiltFrom) {
   EXPECT_THAT(text, HasSubstr(absl::StrCat("kinora_build_info{backends=\"", kBuildBackends, "\",commit=\"",
                                            kBuildCommit, "\",cpu_path=\"")));
   EXPECT_THAT(text, HasSubstr(absl::StrCat("version=\"", kBuildVersion, "\"} 1\n")));
+}
+
+// Prometheus scrapes both, and adds up what has one name. Families without a series yet are not seen here.
+TEST(Metrics, AFrontendsAndAWorkersHaveNamesOfTheirOwn) {
+  const auto names = [](prometheus::Registry& registry) {
+    std::set<std::string> found;
+    for (const prometheus::MetricFamily& family : registry.Collect()) found.insert(family.name);
+    return found;
+  };
+  MetricsPage of_frontend, of_worker;
+  const FrontendMetrics frontend(of_frontend.registry());
+  const WorkerMetrics worker(of_worker.registry());
+  const std::set<std::string> ours = names(of_frontend.registry()), theirs = names(of_worker.registry());
+  std::vector<std::string> shared;
+  std::set_intersection(ours.begin(), ours.end(), theirs.begin(), theirs.end(), std::back_inserter(shared));
+  EXPECT_THAT(ours, testing::Contains("kinora_resume_points_accepted_total"));
+  EXPECT_THAT(theirs, testing::Contains("kinora_resume_points_total"));
+  EXPECT_THAT(shared, testing::IsEmpty());
 }
 
 TEST(Metrics, AJobOfAnHourFallsIntoABucketOfItsOwn) {

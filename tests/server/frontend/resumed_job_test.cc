@@ -53,7 +53,7 @@ TEST_F(ResumedJobTest, AJobContinuesInTheNextFrontendAndNoStateIsLeftOrShown) {
   EXPECT_THAT(Download(id), IsOkAndHolds(std::string("bytes")));
   EXPECT_THAT(Download(id, 0, "resume-4"), StatusIs(absl::StatusCode::kNotFound));
   auto samples = Metrics();
-  EXPECT_EQ(samples["kinora_resume_points_total"], 0) << "of this frontend";
+  EXPECT_EQ(samples["kinora_resume_points_accepted_total"], 0) << "of this frontend";
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST_F(ResumeTest, AfterALossTheJobContinuesAtItsPoint) {
   const v1::Video done = AwaitState(id, v1::Video::COMPLETED);
   EXPECT_EQ(done.resolved().resumed_from_step(), 3);
   EXPECT_FALSE(done.has_resume_point());
-  EXPECT_THAT(page_.Text(), testing::AllOf(HasSubstr("kinora_resume_points_total 1\n"),
+  EXPECT_THAT(page_.Text(), testing::AllOf(HasSubstr("kinora_resume_points_accepted_total 1\n"),
                                            HasSubstr("kinora_resumed_runs_total{outcome=\"resumed\"} 1\n")));
 }
 
