@@ -175,12 +175,14 @@ absl::StatusOr<std::unique_ptr<DirectoryArtifactStore>> DirectoryArtifactStore::
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return FileError(path.string(), "create directory");
     if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) return FileError(path.string(), "write in");
   }
-  return std::unique_ptr<DirectoryArtifactStore>(new DirectoryArtifactStore(absolute.string()));
+  return Named(root);
 }
 
 std::unique_ptr<DirectoryArtifactStore> DirectoryArtifactStore::Named(const std::string& root) {
-  return std::unique_ptr<DirectoryArtifactStore>(new DirectoryArtifactStore(fs::absolute(root).string()));
+  return std::unique_ptr<DirectoryArtifactStore>(new DirectoryArtifactStore(root));
 }
+
+DirectoryArtifactStore::DirectoryArtifactStore(const std::string& root) : root_(fs::absolute(root).string()) {}
 
 absl::StatusOr<std::string> DirectoryArtifactStore::TemporaryPath(std::string_view key) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "engine/base/file_descriptor.h"
-#include "server/common/artifact_store.h"
+#include "server/common/file_artifact_store.h"
 
 namespace kinora {
 
-class DirectoryArtifactStore : public ArtifactStore {
+class DirectoryArtifactStore : public FileArtifactStore {
  public:
   // Creates `root` (mode 0700) and its temporary folder if needed. Errors are those of FileError and name the path.
   static absl::StatusOr<std::unique_ptr<DirectoryArtifactStore>> At(const std::string& root);
@@ -25,22 +25,18 @@ class DirectoryArtifactStore : public ArtifactStore {
   // Opens the store without accessing the disk. Calls fail while `root` does not exist.
   static std::unique_ptr<DirectoryArtifactStore> Named(const std::string& root);
 
-  // Returns a path for writing a file that will be Put under `key`. It is on the store's file system, so Put only
-  // renames the file; At creates its folder. After a crash the file stays until RemoveUnfinished or RemoveUnfinishedOf.
-  absl::StatusOr<std::string> TemporaryPath(std::string_view key);
+  // On the store's file system, so Put only renames the file; At creates its folder. After a crash the file stays until
+  // RemoveUnfinished or RemoveUnfinishedOf.
+  absl::StatusOr<std::string> TemporaryPath(std::string_view key) override;
   // Remove files with names from TemporaryPath and nothing else. If the temporary folder is a link, they log that and
   // remove nothing.
   absl::Status RemoveUnfinished();             // all; when the only frontend starts, before its workers
   absl::Status RemoveUnfinishedOf(pid_t pid);  // those of an ended process of this machine
-  absl::StatusOr<int64_t> FreeBytes() const;   // available to an unprivileged process
 
-  // Moves or copies `file` into the store, as StagedArtifact::Commit. `file` may be gone afterwards, even after an
-  // error.
-  absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file);
-  // Converts an error of writing `file`, which is to get `key`, into one that clients may see: it does not name folders
-  // of the server, and a full disk has the reason DISK_FULL. Returns other errors unchanged.
-  absl::Status ForClients(const absl::Status& status, const std::string& file, std::string_view key) const;
-  absl::StatusOr<FileDescriptor> OpenFile(std::string_view key) const;  // for reading; errors as Open
+  absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) override;  // moves or copies it
+  absl::Status ForClients(const absl::Status& status, const std::string& file, std::string_view key) const override;
+  absl::StatusOr<FileDescriptor> OpenFile(std::string_view key) const override;
+  absl::StatusOr<ScratchFile> MakeScratchFile() override { return ScratchFile::In(root_); }
 
   absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view key) override;
   absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override;
@@ -51,10 +47,13 @@ class DirectoryArtifactStore : public ArtifactStore {
 
   const std::string& root() const { return root_; }
 
+ protected:
+  explicit DirectoryArtifactStore(const std::string& root);  // as Named
+  absl::StatusOr<int64_t> FreeBytes() const;                 // available to an unprivileged process
+
  private:
   absl::Status RemoveTemporary(std::string_view beginning);  // files whose names begin with `beginning`
 
-  explicit DirectoryArtifactStore(std::string root) : root_(std::move(root)) {}
   const std::string root_;
 };
 

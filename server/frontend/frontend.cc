@@ -15,13 +15,13 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/build_version.h"
-#include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/config/config.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/api/job_admission.h"
-#include "server/frontend/artifact_folders.h"
+#include "server/frontend/artifact_checks.h"
+#include "server/frontend/artifact_home.h"
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher.h"
@@ -31,7 +31,6 @@
 #include "server/frontend/groups/resume_files.h"
 #include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
-#include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
@@ -70,8 +69,7 @@ class EmbeddedFrontend : public Frontend {
   ~EmbeddedFrontend() override { Stop(); }
 
   absl::Status Start() {
-    KINORA_ASSIGN_OR_RETURN(artifacts_, DirectoryArtifactStore::At(state_.File("artifacts")));
-    KINORA_RETURN_IF_ERROR(artifacts_->RemoveUnfinished());
+    KINORA_ASSIGN_OR_RETURN(home_, ArtifactHome::Open(state_));
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
     KINORA_ASSIGN_OR_RETURN(auto models, BeginWithKnownModels(config_, *catalogue_, *store_, metrics_, queue_metrics_));
@@ -126,9 +124,8 @@ class EmbeddedFrontend : public Frontend {
     const auto size = std::filesystem::file_size(path, error);
     JobCommitterOptions options{.on_lost = [this] { TellHealth(); },
                                 .accept_lost_commits = config_.accept_lost_commits()};
-    for (const std::string& folder : {state_.path(), artifacts_->root()}) {
-      KINORA_RETURN_IF_ERROR(options.watch.Add(folder));
-    }
+    KINORA_RETURN_IF_ERROR(options.watch.Add(state_.path()));
+    KINORA_RETURN_IF_ERROR(home_->WatchIn(options.watch));
     const auto listener = [this](const v1::VideoEvent& event) {
       job_metrics_.Observe(event);
       if (event.has_terminal()) queue_metrics_.Observe(event.terminal());
@@ -147,7 +144,7 @@ class EmbeddedFrontend : public Frontend {
     EndOtherLeases(*frontends_, id_);  // StateDirectory's lock proves that earlier frontends are gone
     events_ = std::make_unique<OwnEvents>(*hub_, *store_);
     queue_->SetStore(*store_);
-    return LookForArtifactsWithoutJob(*store_, error || size == 0, *artifacts_, metrics_);
+    return LookForArtifactsWithoutJob(*store_, error || size == 0, home_->artifacts(), metrics_);
   }
 
   absl::Status OpenInputs() {
@@ -155,9 +152,8 @@ class EmbeddedFrontend : public Frontend {
     rules.ttl = absl::Seconds(config_.input_ttl_seconds());
     rules.sweep_interval = absl::Seconds(config_.sweep_interval_seconds());
     rules.check_disk = [this](int64_t bytes) { return CheckDisk(bytes); };
-    KINORA_ASSIGN_OR_RETURN(parts_, PartFolder::Open(state_.File("uploads"), *artifacts_));
-    KINORA_ASSIGN_OR_RETURN(
-        inputs_, InputStore::Open(*input_records_, *store_, *artifacts_, *parts_, clock_, metrics_, std::move(rules)));
+    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*input_records_, *store_, home_->artifacts(), home_->parts(),
+                                                      clock_, metrics_, std::move(rules)));
     return absl::OkStatus();
   }
 
@@ -166,12 +162,12 @@ class EmbeddedFrontend : public Frontend {
     options.known_models = std::move(known);
     options.owner = id_;
     options.lease = absl::Seconds(config_.lease_seconds());
-    options.artifact_directory = artifacts_->root();
-    intake_ = std::make_unique<ArtifactIntake>(*artifacts_, clocks_.steady);
+    options.artifact_directory = home_->ForWorkers();
+    intake_ = std::make_unique<ArtifactIntake>(home_->artifacts(), clocks_.steady);
     options.intake = intake_.get();
-    supply_ = std::make_unique<InputSupply>(*artifacts_, clocks_.steady);
+    supply_ = std::make_unique<InputSupply>(home_->artifacts(), clocks_.steady);
     options.inputs = supply_.get();
-    points_ = std::make_unique<ResumeFiles>(*artifacts_, clocks_.steady);
+    points_ = std::make_unique<ResumeFiles>(home_->artifacts(), clocks_.steady);
     options.points = points_.get();
     options.preempt_after = absl::Seconds(config_.preempt_after_seconds());
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
@@ -183,7 +179,7 @@ class EmbeddedFrontend : public Frontend {
     dispatcher_ = std::make_unique<Dispatcher>(*store_, *catalogue_, *queue_, *hub_, clocks_, &metrics_, options);
     const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
     housekeeper_ = std::make_unique<Housekeeper>(
-        *store_, *artifacts_, *hub_, clock_,
+        *store_, home_->artifacts(), *hub_, clock_,
         [this, cancel_run](const JobId& id) {
           Log(Severity::kInfo, "job_left", {{"job", id}});
           CancelJob(*store_, *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
@@ -242,7 +238,7 @@ class EmbeddedFrontend : public Frontend {
         .queue = *queue_,
         .hub = *hub_,
         .events = *events_,
-        .artifacts = *artifacts_,
+        .artifacts = home_->artifacts(),
         .housekeeper = *housekeeper_,
         .metrics = job_metrics_,
         .gauges = metrics_,
@@ -302,7 +298,7 @@ class EmbeddedFrontend : public Frontend {
   // Checks that `more` bytes fit in addition to min_free_bytes.
   absl::Status CheckDisk(int64_t more = 0) {
     KINORA_RETURN_IF_ERROR(store_->file().CheckState());
-    return CheckRoomForArtifacts(*artifacts_, config_.min_free_bytes() + more);
+    return CheckRoomForArtifacts(home_->artifacts(), config_.min_free_bytes() + more);
   }
 
   absl::Status StartGroups() {
@@ -363,10 +359,7 @@ class EmbeddedFrontend : public Frontend {
     options.on_begin = [this, id = group.id()](const std::string& incarnation, const std::string& secret) {
       dispatcher_->Supervise(id, incarnation, secret);
     };
-    options.on_process_end = [this](pid_t pid) {
-      const absl::Status removed = artifacts_->RemoveUnfinishedOf(pid);
-      if (!removed.ok()) Log(Severity::kWarning, "unfinished_files_left", {{"why", std::string(removed.message())}});
-    };
+    options.on_process_end = home_->ProcessEndListener();
     std::vector<std::string> files(worker.model().begin(), worker.model().end());
     files.push_back(config_.worker_binary());
     options.files = [files = std::move(files)] { return StateOfFiles(files); };
@@ -432,11 +425,10 @@ class EmbeddedFrontend : public Frontend {
   FrontendMetrics metrics_{page_.registry()};
   JobMetrics job_metrics_{metrics_};
   QueueMetrics queue_metrics_{metrics_};
-  std::unique_ptr<DirectoryArtifactStore> artifacts_;
+  std::unique_ptr<ArtifactHome> home_;
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
   std::unique_ptr<EventLoop> disk_;
-  std::unique_ptr<PartFolder> parts_;
   std::unique_ptr<InputStore> inputs_;  // declared before store_, whose callbacks may use it
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<SqliteCatalogueStore> catalogue_;  // in the file of store_, as are input_records_

@@ -403,7 +403,7 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   return result;
 }
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines,
+std::unique_ptr<Rank> MakeRank(const RankContext& context, FileArtifactStore& store, FileLines* lines,
                                absl::Duration checkpoint_interval) {
   if (context.rank == 0) {
     return std::make_unique<LeadingRank>(store, lines, FolderOfThisProgram() + "/kinora-decode", checkpoint_interval);

@@ -15,7 +15,7 @@
 #include "engine/processes/abort_signal.h"
 #include "engine/processes/rendezvous.h"
 #include "kinora/v1/worker.pb.h"
-#include "server/common/directory_artifact_store.h"
+#include "server/common/file_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/worker/file_lines.h"
 #include "server/worker/fitness.h"
@@ -62,7 +62,7 @@ class LeadingRank : public Rank {
   // lines: transfers files between `store` and the frontend; null: the frontend shares `store`, which then holds the
   // inputs too. The caller must keep both alive. decoder: path of kinora-decode. checkpoint_interval: between two
   // resume points of a run; 0: it has none but those of RunContext::keep_state.
-  explicit LeadingRank(DirectoryArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "",
+  explicit LeadingRank(FileArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "",
                        absl::Duration checkpoint_interval = absl::ZeroDuration())
       : store_(store),
         lines_(lines),
@@ -71,7 +71,7 @@ class LeadingRank : public Rank {
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 
  private:
-  DirectoryArtifactStore& store_;
+  FileArtifactStore& store_;
   FileLines* const lines_;
   const absl::Duration checkpoint_interval_;
   const RunInputs inputs_;
@@ -85,7 +85,7 @@ class FollowingRank : public Rank {
 };
 
 // Returns the rank of this process. Expects kinora-decode in the folder of this program.
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines,
+std::unique_ptr<Rank> MakeRank(const RankContext& context, FileArtifactStore& store, FileLines* lines,
                                absl::Duration checkpoint_interval);
 
 }  // namespace kinora

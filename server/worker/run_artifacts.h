@@ -10,13 +10,13 @@
 #include "absl/status/statusor.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/artifact_writer.h"
-#include "server/common/directory_artifact_store.h"
+#include "server/common/file_artifact_store.h"
 #include "server/worker/upload_line.h"
 
 namespace kinora {
 
 struct RunArtifacts {
-  DirectoryArtifactStore& store;  // files are written here
+  FileArtifactStore& store;       // files are written here
   UploadLine* uploads = nullptr;  // to the frontend; null: the frontend shares `store`
 
   // Makes the complete file that `writer` has begun as `name` durable for the frontend. on_piece: called after each

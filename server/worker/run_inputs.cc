@@ -33,9 +33,8 @@ absl::Status CheckDigest(const std::string& id, int file, const std::function<ab
   return absl::DataLossError(absl::StrCat("input ", id, ": its file differs from the upload; upload it again"));
 }
 
-// Opens an input in a directory that is shared with the frontend.
-absl::StatusOr<FileDescriptor> OpenShared(const DirectoryArtifactStore& store, const v1::Run& run,
-                                          const std::string& id) {
+// Opens an input in a store that is shared with the frontend.
+absl::StatusOr<FileDescriptor> OpenShared(const FileArtifactStore& store, const v1::Run& run, const std::string& id) {
   const auto path = run.input_paths().find(id);
   if (path == run.input_paths().end() || !CheckArtifactKey(path->second).ok()) {
     return absl::InternalError(absl::StrCat("input ", id, ": the run does not give its location"));
@@ -66,7 +65,7 @@ absl::StatusOr<std::string> ReadWhole(int file, int64_t bytes, const std::functi
 
 absl::StatusOr<FileDescriptor> RunInputs::Open(const v1::Run& run, const std::string& id,
                                                const std::function<absl::Status()>& go_on) const {
-  return line != nullptr ? line->Fetch(run, id, store.root(), go_on) : OpenShared(store, run, id);
+  return line != nullptr ? line->Fetch(run, id, store, go_on) : OpenShared(store, run, id);
 }
 
 absl::Status RunInputs::Read(const v1::Run& run, const InputLimits& limits, const std::function<absl::Status()>& go_on,

@@ -11,16 +11,16 @@
 #include "engine/base/file_descriptor.h"
 #include "engine/request/request.h"
 #include "kinora/v1/worker.pb.h"
-#include "server/common/directory_artifact_store.h"
+#include "server/common/file_artifact_store.h"
 #include "server/decode/input_reader.h"
 #include "server/worker/input_line.h"
 
 namespace kinora {
 
 struct RunInputs {
-  DirectoryArtifactStore& store;  // has the inputs, or room for files that `line` downloads
-  InputLine* line = nullptr;      // null: the artifact directory is shared with the frontend and holds the inputs
-  std::string decoder;            // path of kinora-decode
+  FileArtifactStore& store;   // has the inputs, or room for files that `line` downloads
+  InputLine* line = nullptr;  // null: the store is shared with the frontend and holds the inputs
+  std::string decoder;        // path of kinora-decode
   absl::Duration timeout = DecoderOptions().timeout;  // for one input
 
   // Decodes the run's inputs into its effective request. go_on: called now and then; an error from it ends the reading.

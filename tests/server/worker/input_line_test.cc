@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "server/common/directory_artifact_store.h"
 #include "server/common/status_details.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/status_matchers.h"
@@ -26,7 +27,8 @@ class InputLineTest : public testing::Test {
     run_.set_attempt(2);
   }
   absl::StatusOr<FileDescriptor> Fetch(const std::string& folder) {
-    return line_.Fetch(run_, "id", folder, [this] {
+    const auto store = DirectoryArtifactStore::Named(folder);
+    return line_.Fetch(run_, "id", *store, [this] {
       ++pieces_;
       return on_piece_;
     });

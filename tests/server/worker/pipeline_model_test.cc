@@ -14,6 +14,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/jpeg.h"
+#include "server/common/directory_artifact_store.h"
 #include "server/common/stage_conversion.h"
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/rank.h"

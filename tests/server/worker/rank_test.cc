@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/jpeg.h"
+#include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"

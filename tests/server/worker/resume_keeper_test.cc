@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/common/sha256.h"
 #include "server/common/stage_conversion.h"

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/stage_conversion.h"
 #include "server/worker/join_rendezvous.h"

@@ -1,4 +1,4 @@
-#include "server/frontend/artifact_folders.h"
+#include "server/frontend/artifact_checks.h"
 
 #include <utility>
 #include <vector>
@@ -14,11 +14,11 @@ namespace kinora {
 
 absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactStore& artifacts,
                                         FrontendMetrics& metrics) {
-  KINORA_ASSIGN_OR_RETURN(std::vector<JobId> folders, artifacts.FirstParts());
-  std::erase(folders, kInputsFolder);
+  KINORA_ASSIGN_OR_RETURN(std::vector<JobId> ids, artifacts.FirstParts());
+  std::erase(ids, kInputsFolder);
   absl::StatusOr<std::vector<JobId>> unknown;
   absl::Notification answered;
-  store.Unknown(std::move(folders), [&](absl::StatusOr<std::vector<JobId>> ids) {
+  store.Unknown(std::move(ids), [&](absl::StatusOr<std::vector<JobId>> ids) {
     unknown = std::move(ids);
     answered.Notify();
   });
