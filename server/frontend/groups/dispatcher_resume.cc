@@ -141,6 +141,7 @@ void Dispatcher::Impl::Resuming::Keep(Impl& self, const Attempt& attempt, absl::
   RunningJob* const run = self.Current(attempt);
   if (run == nullptr || !IsBeforeDecoding(run->stage)) return;
   if (run->progress.has_remaining() && FromProto(run->progress.remaining()) <= limit) return;
+  Log(Severity::kInfo, "run_interrupted", {{"job", attempt.id}, {"attempt", attempt.number}});
   self.StopRun(*run, StopReason::kRelease);
 }
 
