@@ -12,6 +12,7 @@
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/dispatcher_impl.h"
+#include "server/frontend/groups/dispatcher_sharing.h"
 
 namespace kinora {
 namespace {
@@ -53,6 +54,10 @@ void Dispatcher::Recover(const UnfinishedJob& job, Finished done) {
 
 void Dispatcher::CancelRun(const JobId& id) {
   impl_->Post([id](Impl& self) { self.CancelRun(id); });
+}
+
+void Dispatcher::LookAtStore() {
+  impl_->Post([](Impl& self) { Impl::Sharing::Look(self); });
 }
 
 void Dispatcher::Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done) {
@@ -164,6 +169,7 @@ Dispatcher::Impl::Impl(JobStore& store, CatalogueStore& catalogue, WorkQueue& qu
     for (const v1::ModelInfo& model : self.options_.known_models) self.away_models_.erase("known: " + model.id());
     self.Schedule();
   });
+  Sharing::Begin(*this);
 }
 
 void Dispatcher::Impl::Await(const std::string& id, int processes) {

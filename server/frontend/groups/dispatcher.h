@@ -53,6 +53,8 @@ struct DispatcherOptions {
   InputSupply* inputs = nullptr;                        // likewise, sends inputs to such ranks
   ResumeFiles* points = nullptr;                        // likewise; null: resume points are refused
   absl::Duration preempt_after = absl::ZeroDuration();  // FrontendConfig.preempt_after_seconds
+  // How often it reads what other frontends have committed to the store (dispatcher_sharing.h). Zero: it is alone.
+  absl::Duration look_interval = absl::ZeroDuration();
   // Models of groups that joined an earlier frontend. A job may wait for parts that only they have, as after a loss.
   std::vector<v1::ModelInfo> known_models{};
 };
@@ -83,12 +85,14 @@ class Dispatcher {
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  // Takes over a job from JobStore::Unfinished at the start, or from JobStore::LostRuns. A run whose lease is over is
-  // requeued first (not counted); a run with a lease is left alone. `done` runs once the job is queued or ended.
+  // Takes over a job from JobStore::Unfinished at the start, or from JobStore::LostRuns. A run whose lease is over, by
+  // the store's clock, is requeued first (not counted); a run with a lease is left alone. `done` runs once the job is
+  // queued or ended.
   void Recover(const UnfinishedJob& job, Finished done);
 
   // All of the following: any thread, never block; `done` runs on the dispatcher's thread and must not block.
   void CancelRun(const JobId& id);  // after JobStore::Cancel: stops the run now, not at the next renewal
+  void LookAtStore();               // now, for news from another frontend; not only at the next look_interval
   void Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
   // The same for a job that is being created: answered from known estimates of this shape; rank 0 is asked only once
   // per shape. `effective` in the answer has no prompts. DeadlineExceeded: rank 0 has not answered within 2 s.

@@ -21,11 +21,11 @@ void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
     QueueAgain(queued);
     return done(absl::OkStatus());
   }
-  if (job.lease_expiry > now()) return done(absl::OkStatus());  // another frontend may still run it
   store_.Requeue(job.attempt, {.why = "its frontend is gone", .if_lost = true},
                  OnLoop<absl::StatusOr<v1::Video>>(
                      [queued, done = std::move(done)](Impl& self, absl::StatusOr<v1::Video> video) mutable {
                        if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(queued);
+                       // Aborted: another frontend may still run it, or has ended it.
                        done(absl::IsAborted(video.status()) ? absl::OkStatus() : video.status());
                      }));
 }

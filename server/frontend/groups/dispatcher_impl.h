@@ -67,6 +67,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void CancelRun(const JobId& id);
   void Schedule();
   void BeginDrain(absl::Duration grace, std::function<void()> drained);
+  struct Sharing;  // dispatcher_sharing.h
   HealthListener health_listener_;
   std::optional<GroupsHealth> reported_health_;  // the last report
   LossListener loss_listener_;
@@ -151,6 +152,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::optional<PendingClaim> claim_;
   std::map<std::string, Reservation> reservations_;  // by group
   std::map<JobId, RunningJob> runs_;
+  StoreView view_;
   std::map<int64_t, PendingEstimate> estimates_;
   std::map<std::string, KnownShape> shapes_;                        // by ShapeKey
   int64_t last_estimate_ = 0, last_ticket_ = 0, shapes_epoch_ = 0;  // epoch: counts changes of groups

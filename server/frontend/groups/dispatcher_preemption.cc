@@ -6,6 +6,7 @@
 #include "engine/base/logging.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/dispatcher_resume.h"
+#include "server/frontend/groups/dispatcher_sharing.h"
 #include "server/frontend/groups/lora_choice.h"
 
 namespace kinora {
@@ -74,7 +75,7 @@ void Dispatcher::Impl::Preempting::Consider(Impl& self) {
     if (!any) return false;  // nor for the jobs behind it
     const bool has_place = std::any_of(self.reservations_.begin(), self.reservations_.end(),
                                        [&](const auto& reserved) { return reserved.second.job == job.id; });
-    if (has_place) return true;
+    if (has_place || !Sharing::IsPassedOver(self, job.id)) return true;
     std::vector<BusyGroup> fitting;
     std::copy_if(busy.begin(), busy.end(), std::back_inserter(fitting),
                  [&](const BusyGroup& group) { return can_run(group, job); });

@@ -89,6 +89,7 @@ void Dispatcher::Impl::OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claime
   RunningJob& run = runs_[(*claimed)->job.id];
   run = NewRun(**std::move(claimed), now());
   run.saved_time = attended();
+  queue_.Remove(run.attempt.id);  // a look at the store may have added it meanwhile
   Preempting::Release(*this, run.group, run.attempt.id);
   CountRuns();
   ScheduleRenewal(run.attempt);

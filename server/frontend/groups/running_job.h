@@ -55,6 +55,13 @@ struct RunningJob {
   std::optional<Release> release{};  // to be stored after these points
 };
 
+// What a frontend that shares its store has seen there.
+struct StoreView {
+  bool reading = false, read_again = false;
+  std::map<JobId, absl::Time> waiting{};  // the queued jobs, and since when they have been seen there
+  std::set<JobId> passed_over{};  // while it is being looked at: those that no frontend has taken for long enough
+};
+
 constexpr char kResumeInput[] = "resume";  // the name of the resume point's file in Run.input_paths
 
 // Run.artifact_key

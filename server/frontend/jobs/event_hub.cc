@@ -167,6 +167,16 @@ int EventHub::subscriptions(const std::string& video_id) const {
   return found == by_video_.end() ? 0 : static_cast<int>(found->second.size());
 }
 
+std::vector<std::string> EventHub::watched() const {
+  std::vector<std::string> ids;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [id, entries] : by_video_) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 std::vector<std::shared_ptr<Subscription>> EventHub::Of(const std::string& video_id) {
   std::vector<std::shared_ptr<Subscription>> alive;
   absl::MutexLock lock(&mu_);

@@ -73,6 +73,7 @@ class EventHub {
 
   int subscriptions() const;
   int subscriptions(const std::string& video_id) const;  // of this video
+  std::vector<std::string> watched() const;              // the videos that have any, sorted
 
  private:
   friend class Subscription;

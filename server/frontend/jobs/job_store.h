@@ -83,6 +83,7 @@ struct UnfinishedJob {
   absl::Time lease_expiry;  // likewise
   bool detach = false;      // false: created by GenerateVideo, cancelled unless watched
   std::optional<v1::ResumeMark> resume{};
+  bool cancel_requested = false;  // as in Lease
 };
 struct JobHistory {
   v1::Video video;

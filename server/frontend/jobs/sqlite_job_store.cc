@@ -298,7 +298,8 @@ UnfinishedJob ToUnfinished(JobRecord record) {
                     .attempt = {},
                     .lease_expiry = record.lease_expiry,
                     .detach = record.detach,
-                    .resume = std::move(record.resume)};
+                    .resume = std::move(record.resume),
+                    .cancel_requested = record.cancel_requested};
   job.attempt = {job.video.id(), record.owner.empty() ? 0 : job.video.attempt(), record.owner};
   return job;
 }

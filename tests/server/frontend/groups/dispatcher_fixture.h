@@ -48,6 +48,7 @@ class DispatcherTest : public testing::Test {
     options.inputs = inputs_;
     options.points = points_;
     options.preempt_after = preempt_after_;
+    options.look_interval = look_interval_;
     options.known_models = known_models_;
     dispatcher_ = std::make_unique<Dispatcher>(
         *store_, *catalogue_, queue_, hub_, Clocks{.date = date_, .steady = clock_}, &metrics_, options, loops_.Make());
@@ -158,7 +159,7 @@ class DispatcherTest : public testing::Test {
   ArtifactIntake* intake_ = nullptr;
   InputSupply* inputs_ = nullptr;
   ResumeFiles* points_ = nullptr;
-  absl::Duration preempt_after_ = absl::ZeroDuration();
+  absl::Duration preempt_after_ = absl::ZeroDuration(), look_interval_ = absl::ZeroDuration();
   std::vector<v1::ModelInfo> known_models_;  // used by StartDispatcher
   std::unique_ptr<Dispatcher> dispatcher_;
   int64_t units_ = 0;

@@ -310,7 +310,8 @@ std::vector<UnfinishedJob> MemoryJobStore::AllUnfinished() const {
                     .attempt = CurrentAttempt(record),
                     .lease_expiry = record.lease_expiry,
                     .detach = record.detach,
-                    .resume = record.resume});
+                    .resume = record.resume,
+                    .cancel_requested = record.cancel_requested});
   }
   return jobs;
 }

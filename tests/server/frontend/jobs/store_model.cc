@@ -345,7 +345,8 @@ std::vector<UnfinishedJob> StoreModel::Unfinished() const {
                           .attempt = {.id = job.video.id(), .number = 0, .owner = ""},
                           .lease_expiry = job.lease_expiry,
                           .detach = job.detach,
-                          .resume = job.resume});
+                          .resume = job.resume,
+                          .cancel_requested = job.cancel_requested});
     if (!job.owner.empty()) unfinished.back().attempt = NewestAttempt(job.video.id());
   }
   return unfinished;

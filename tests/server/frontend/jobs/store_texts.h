@@ -53,7 +53,8 @@ inline std::string Text(const Lease& lease) {
 inline std::string Text(const UnfinishedJob& job) {
   const bool leased = job.attempt.number > 0;  // the expiry means something
   return absl::StrCat(Text(job.video), job.scheduling.DebugString(), Text(job.attempt), Text(job.resume),
-                      "detach: ", job.detach, leased ? absl::FormatTime(job.lease_expiry) : "", "\n");
+                      "detach: ", job.detach, " cancel_requested: ", job.cancel_requested,
+                      leased ? absl::FormatTime(job.lease_expiry) : "", "\n");
 }
 inline std::string Text(const InputRecord& input) {
   return absl::StrCat(input.sha256, " ", input.bytes, " ", input.media_type, " ", absl::FormatTime(input.expiry), "\n");
@@ -83,7 +84,7 @@ inline std::string Bytes(const v1::Video& video) { return video.SerializeAsStrin
 inline std::string Bytes(const v1::VideoEvent& event) { return event.SerializeAsString(); }
 inline std::string Bytes(const UnfinishedJob& job) {
   return absl::StrCat(Bytes(job.video), job.scheduling.SerializeAsString(), Text(job.attempt),
-                      job.resume ? job.resume->SerializeAsString() : "", job.detach,
+                      job.resume ? job.resume->SerializeAsString() : "", job.detach, job.cancel_requested,
                       job.attempt.number > 0 ? absl::ToUnixNanos(job.lease_expiry) : 0);
 }
 

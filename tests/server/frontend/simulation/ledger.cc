@@ -35,6 +35,7 @@ void Ledger::Stored(const v1::VideoEvent& event) {
     if (std::exchange(job.resumed, video.attempt()) != video.attempt()) ++resumed_;
   }
   interrupted_ += video.preemptions() - std::exchange(job.preemptions, video.preemptions());
+  if (video.state() == v1::Video::QUEUED) job.queued_since = world_.now();
   job.attempt = video.attempt();
   job.state = video.state();
   if (event.has_terminal()) CheckEnd(video);
@@ -71,12 +72,28 @@ void Ledger::RunStarted(const JobId& id, int attempt, const std::string& group) 
   if (attempt > job.attempt) Fail(absl::StrCat(id, ": attempt ", attempt, " ran, but was not claimed"));
 }
 
-void Ledger::StepDone(const JobId& id, int attempt) {
+void Ledger::CancelStored(const JobId& id) {
+  Job& job = jobs_.at(id);
+  job.cancelled = std::min(job.cancelled, world_.now());
+}
+
+void Ledger::StepDone(const JobId& id, int attempt, absl::Time well_since) {
   constexpr int kMostSteps = 2;
+  Job& job = jobs_[id];
+  const bool late = attempt == job.attempt && well_since <= job.cancelled && world_.now() > job.cancelled + kHears;
+  if (late && ++job.late_steps > kMostSteps) Fail(absl::StrCat(id, " goes on long after it was cancelled"));
   const auto cancelled = cancelled_steps_.find({id, attempt});
   if (cancelled != cancelled_steps_.end() && ++cancelled->second > kMostSteps) {
     Fail(absl::StrCat(id, ": ran more than ", kMostSteps, " steps after its group heard of the cancel"));
   }
+}
+
+std::vector<JobId> Ledger::WaitingSince(absl::Time time) const {
+  std::vector<JobId> ids;
+  for (const auto& [id, job] : jobs_) {
+    if (job.state == v1::Video::QUEUED && job.queued_since <= time) ids.push_back(id);
+  }
+  return ids;
 }
 
 bool Ledger::AllEnded() const {

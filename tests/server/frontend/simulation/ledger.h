@@ -15,6 +15,9 @@
 
 namespace kinora::simulation {
 
+constexpr absl::Duration kPoll = absl::Seconds(2);   // of frontends that are not alone
+constexpr absl::Duration kHears = absl::Seconds(5);  // a poll, what the store, the news and the messages take, and more
+
 class Ledger {
  public:
   static inline const JobRules kRules = {.max_lost_groups = 2, .default_ttl = absl::Hours(24)};
@@ -26,13 +29,17 @@ class Ledger {
   void Created(const std::string& request_id, const JobId& id);  // as a client was told
   void RunStarted(const JobId& id, int attempt, const std::string& group);
   void CancelHeard(const JobId& id, int attempt) { cancelled_steps_[{id, attempt}] = 0; }  // by the group
-  void StepDone(const JobId& id, int attempt);
+  void CancelStored(const JobId& id);                                                      // of a run
+  // well_since: of its frontend, SimFrontend::well_since
+  void StepDone(const JobId& id, int attempt, absl::Time well_since);
   void ArtifactStored(const std::string& key, const std::string& sha256) { artifacts_[key] = sha256; }
   // The clip of a run that computed so many steps of the job's state, and how many are the whole.
   static std::string ClipOf(const JobId& id, int steps) { return id + " after step " + std::to_string(steps); }
   static int StepsOf(const JobId& id) { return 3 + static_cast<int>(std::hash<JobId>()(id) % 8); }
   void Fail(const std::string& what);
 
+  // The jobs that have waited since then.
+  std::vector<JobId> WaitingSince(absl::Time time) const;
   bool AllEnded() const;  // all jobs that the store has created
   std::string Waiting() const;
   const std::vector<v1::VideoEvent>& EventsOf(const JobId& id) const { return jobs_.at(id).events; }
@@ -47,7 +54,10 @@ class Ledger {
     v1::Video::State state = v1::Video::STATE_UNSPECIFIED;
     int attempt = 0, resumed = 0;  // resumed: the last attempt that did
     int preemptions = 0;
-    std::set<int> started;  // attempts
+    absl::Time queued_since;                        // while QUEUED
+    absl::Time cancelled = absl::InfiniteFuture();  // while it ran
+    int late_steps = 0;                             // after its frontend must have heard of it
+    std::set<int> started;                          // attempts
   };
   void CheckEnd(const v1::Video& video);
 

@@ -1,5 +1,6 @@
 #include "tests/server/frontend/simulation/sim_frontend.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,8 @@ namespace {
 
 constexpr int kCapacity = 1000;
 constexpr absl::Duration kLease = absl::Seconds(30);
+constexpr absl::Duration kSettles = absl::Seconds(5);        // after a start or a pause
+constexpr absl::Duration kLongestRetry = absl::Seconds(32);  // the dispatcher's pause after failures of the store
 
 DispatcherOptions OptionsOf(const FrontendId& id) {
   DispatcherOptions options{.owner = id, .lease = kLease, .artifact_directory = "/artifacts"};
@@ -22,7 +25,9 @@ SimFrontend::Process::Process(World& world, Database& database, SimFiles& files,
     : id(std::move(own)),
       store(world, database.jobs()),
       hub(world.clock(), absl::InfiniteDuration(), kCapacity),
+      date(world.clock()),
       queue(kCapacity) {
+  date.Step(options.skew);
   queue.SetStore(store);
   auto disk = std::make_unique<SimExecutor>(world, absl::Milliseconds(50));
   loops.push_back(disk.get());
@@ -30,18 +35,37 @@ SimFrontend::Process::Process(World& world, Database& database, SimFiles& files,
   DispatcherOptions of_dispatcher = OptionsOf(id);
   of_dispatcher.points = points.get();
   of_dispatcher.preempt_after = options.preempt_after;
+  if (!options.alone) of_dispatcher.look_interval = kPoll;
   auto executor = std::make_unique<SimExecutor>(world, absl::Milliseconds(1));
   loops.push_back(executor.get());
   dispatcher = std::make_unique<Dispatcher>(store, database.catalogue(), queue, hub,
-                                            Clocks{.date = world.clock(), .steady = world.clock()}, nullptr,
-                                            of_dispatcher, std::move(executor));
+                                            Clocks{.date = date, .steady = world.clock()}, nullptr, of_dispatcher,
+                                            std::move(executor));
+  if (options.alone) {
+    events = std::make_unique<OwnEvents>(hub, store);
+  } else {
+    auto loop = std::make_unique<SimExecutor>(world, absl::Milliseconds(1));
+    loops.push_back(loop.get());
+    auto of_all = std::make_unique<SharedEvents>(hub, store, kPoll, std::move(loop));
+    shared = of_all.get();
+    events = std::move(of_all);
+  }
+}
+
+void SimFrontend::Hear(const v1::VideoEvent& event) {
+  if (process_->shared == nullptr) return process_->hub.Publish(event);
+  process_->shared->Hear(event);
+  if (event.has_state() && event.state().state() == v1::Video::QUEUED) process_->dispatcher->LookAtStore();
 }
 
 void SimFrontend::Start() {
   const FrontendId id = absl::StrCat(options_.name, ".", ++starts_);
   world_.Note(absl::StrCat("frontend ", id, " starts"));
   process_ = std::make_unique<Process>(world_, database_, files_, options_, id);
-  database_.AddListener(this, [this](const v1::VideoEvent& event) { process_->hub.Publish(event); });
+  well_since_ = world_.now() + kSettles;
+  database_.AddListener(
+      options_.name, [this](const v1::VideoEvent& event) { Hear(event); },
+      [this] { process_->dispatcher->LookAtStore(); });
   process_->dispatcher->SetLossListener(
       [this](const std::string& group, const std::string& incarnation, const std::string&) {
         for (SimGroup* each : options_.groups) {
@@ -73,7 +97,7 @@ void SimFrontend::Recover(const std::vector<UnfinishedJob>& jobs) {
   process_->lease = std::make_unique<FrontendLease>(process_->store, process_->store, world_.clock(),
                                                     std::move(options), std::move(loop));
   process_->serving = true;
-  for (SimGroup* group : options_.groups) group->FrontendUp(*process_->dispatcher);
+  for (SimGroup* group : options_.groups) group->FrontendUp(*process_->dispatcher, [this] { return well_since(); });
 }
 
 void SimFrontend::Crash() {
@@ -81,7 +105,7 @@ void SimFrontend::Crash() {
   world_.Note(absl::StrCat("frontend ", process_->id, " ends"));
   process_->serving = false;
   if (on_crash_ != nullptr) on_crash_();
-  database_.RemoveListener(this);
+  database_.RemoveListener(options_.name);
   for (SimGroup* group : options_.groups) group->FrontendGone();
   process_->lease.reset();
   process_->dispatcher.reset();
@@ -103,6 +127,12 @@ void SimFrontend::Drain() {
 void SimFrontend::Pause(absl::Duration duration) {
   world_.Note(absl::StrCat("frontend ", process_->id, " pauses for ", absl::FormatDuration(duration)));
   for (SimExecutor* loop : process_->loops) loop->PauseUntil(world_.now() + duration);
+  well_since_ = std::max(well_since_, world_.now() + duration + kSettles);
+}
+
+void SimFrontend::FailStore(absl::Duration duration) {
+  process_->store.FailUntil(world_.now() + duration);
+  well_since_ = std::max(well_since_, world_.now() + duration + kLongestRetry);
 }
 
 void SimFrontend::Create(const v1::CreateVideoRequest& request, Done<Created> done) {
@@ -123,6 +153,10 @@ void SimFrontend::Cancel(const JobId& id, Done<v1::Video> done) {
     if (video.ok()) {
       process_->queue.Remove(id);
       process_->dispatcher->CancelRun(id);
+      if (!IsTerminal(video->state())) {
+        ledger_.CancelStored(id);
+        database_.TellCancel();
+      }
     }
     done(std::move(video));
   });

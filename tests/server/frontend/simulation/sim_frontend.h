@@ -12,6 +12,7 @@
 #include "server/frontend/jobs/event_source.h"
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
+#include "server/frontend/jobs/shared_events.h"
 #include "tests/server/frontend/simulation/sim_group.h"
 #include "tests/server/frontend/simulation/sim_store.h"
 
@@ -23,6 +24,7 @@ class SimFrontend {
     std::string name;
     bool alone = true;  // on its store: what an earlier process has left is free at once
     absl::Duration preempt_after = absl::ZeroDuration();
+    absl::Duration skew = absl::ZeroDuration();  // of its date against the store's
     std::vector<SimGroup*> groups;
   };
   SimFrontend(World& world, Ledger& ledger, Database& database, SimFiles& files, Options options)
@@ -38,11 +40,14 @@ class SimFrontend {
   // As the calls of its API. Only while serving; no answer comes if it crashes first.
   void Create(const v1::CreateVideoRequest& request, Done<Created> done);
   void Cancel(const JobId& id, Done<v1::Video> done);
-  EventSource& events() { return process_->events; }
+  EventSource& events() { return *process_->events; }
+  // Since when it has served with all that it needs; infinite future: it does not.
+  absl::Time well_since() const { return serving() ? well_since_ : absl::InfiniteFuture(); }
+  const std::vector<SimGroup*>& groups() const { return options_.groups; }
 
   // Faults
   void Pause(absl::Duration duration);
-  void FailStore(absl::Duration duration) { process_->store.FailUntil(world_.now() + duration); }
+  void FailStore(absl::Duration duration);
 
   void SetCrashListener(std::function<void()> listener) { on_crash_ = std::move(listener); }  // before it is gone
 
@@ -52,7 +57,9 @@ class SimFrontend {
     const FrontendId id;
     StoreConnection store;
     EventHub hub;
-    OwnEvents events{hub, store};
+    SteppingDate date;
+    std::unique_ptr<EventSource> events;
+    SharedEvents* shared = nullptr;  // the same, unless alone
     JobQueue queue;
     std::vector<SimExecutor*> loops;
     std::unique_ptr<ResumeFiles> points;
@@ -60,6 +67,7 @@ class SimFrontend {
     std::unique_ptr<FrontendLease> lease;
     bool serving = false;
   };
+  void Hear(const v1::VideoEvent& event);  // news from the store
   void Recover(const std::vector<UnfinishedJob>& jobs);
   void RecoverOne(const UnfinishedJob& job);
 
@@ -69,6 +77,7 @@ class SimFrontend {
   SimFiles& files_;
   const Options options_;
   int starts_ = 0;
+  absl::Time well_since_ = absl::InfiniteFuture();
   std::function<void()> on_crash_;
   std::unique_ptr<Process> process_;
 };

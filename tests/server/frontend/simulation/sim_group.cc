@@ -41,8 +41,9 @@ void SimGroup::Later(absl::Duration least, absl::Duration most, World::Task task
   });
 }
 
-void SimGroup::FrontendUp(Dispatcher& dispatcher) {
+void SimGroup::FrontendUp(Dispatcher& dispatcher, std::function<absl::Time()> well_since) {
   frontend_ = &dispatcher;
+  well_since_ = std::move(well_since);
   if (options_.supervised) dispatcher.Supervise(id(), "", "");
   LaunchIfAllEnded();
 }
@@ -139,6 +140,8 @@ void SimGroup::Receive(int rank, const v1::FrontendMessage& message) {
       ready.mutable_ready();
       if (rank == 0) ready.mutable_ready()->mutable_model()->set_id(kModel);
       Send(rank, std::move(ready));
+      ranks_[rank].ready = true;
+      free_since_ = world_.now();
     });
   } else if (message.has_run()) {
     at.run = message.run();
@@ -192,6 +195,13 @@ void SimGroup::OnLost(const std::string& incarnation) {
   for (int rank = 0; rank < options_.ranks; ++rank) Exit(rank);
 }
 
+absl::Time SimGroup::idle_since() const {
+  const bool idle = frontend_ != nullptr && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+                      return rank.alive && rank.ready && !rank.run && rank.link->open();
+                    });
+  return idle ? std::max(free_since_, silent_until_) : absl::InfiniteFuture();
+}
+
 void SimGroup::KillRank(int rank) { Exit(rank % options_.ranks); }
 void SimGroup::Stall(absl::Duration duration) { stalled_until_ = world_.now() + duration; }
 void SimGroup::Silence(absl::Duration duration) { silent_until_ = stalled_until_ = world_.now() + duration; }
@@ -241,7 +251,7 @@ void SimGroup::SendStage(v1::StageKind stage, int steps) {
 }
 
 void SimGroup::EndStep(int step) {
-  ledger_.StepDone(run_->video_id(), run_->attempt());
+  ledger_.StepDone(run_->video_id(), run_->attempt(), frontend_ == nullptr ? absl::InfiniteFuture() : well_since_());
   v1::WorkerMessage message;
   v1::StepMark& mark = *message.mutable_step();
   mark.set_video_id(run_->video_id());
@@ -290,6 +300,7 @@ void SimGroup::Compute(int64_t run, int done, int resumed) {
 
 void SimGroup::EndRun(const absl::Status& status) {
   const v1::Run run = *std::exchange(run_, std::nullopt);
+  free_since_ = world_.now();
   for (int rank = 0; rank < options_.ranks; ++rank) {
     v1::WorkerMessage message;
     v1::RunResult& result = *message.mutable_run_result();

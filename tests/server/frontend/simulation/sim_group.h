@@ -54,10 +54,14 @@ class SimGroup {
 
   const std::string& id() const { return options_.id; }
   // A frontend takes ranks now, until FrontendGone.
-  void FrontendUp(Dispatcher& dispatcher);
+  // well_since: SimFrontend::well_since.
+  void FrontendUp(Dispatcher& dispatcher, std::function<absl::Time()> well_since);
   void FrontendGone();
   // The frontend has lost this incarnation: a supervisor ends its processes.
   void OnLost(const std::string& incarnation);
+
+  // Since when it could run a job; infinite future: it cannot.
+  absl::Time idle_since() const;
 
   // Faults
   void KillRank(int rank);
@@ -66,7 +70,7 @@ class SimGroup {
 
  private:
   struct Rank {
-    bool alive = false, cancelled = false, keeps_state = false;
+    bool alive = false, ready = false, cancelled = false, keeps_state = false;
     std::shared_ptr<SimLink> link;
     std::optional<v1::Run> run;
   };
@@ -92,9 +96,11 @@ class SimGroup {
   SimFiles& files_;
   const Options options_;
   Dispatcher* frontend_ = nullptr;
+  std::function<absl::Time()> well_since_;
   std::vector<Rank> ranks_;
   int64_t launches_ = 0, runs_ = 0, units_ = 0;
   bool launching_ = false;
+  absl::Time free_since_;  // of its last run, or its load
   absl::Time stalled_until_ = absl::InfinitePast(), silent_until_ = absl::InfinitePast();
   std::optional<v1::Run> run_;  // that all ranks compute
   int steps_ = 0, points_ = 0;

@@ -2,6 +2,7 @@
 #ifndef KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_STORE_H_
 #define KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_STORE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,33 +22,46 @@ namespace kinora::simulation {
 class Database {
  public:
   Database(World& world, Ledger& ledger)
-      : loop_(world, absl::Milliseconds(20)),
+      : world_(world),
+        loop_(world, absl::Milliseconds(20)),
         jobs_(
             Ledger::kRules, world.clock(),
-            [this, &world, &ledger](const v1::VideoEvent& event) {
+            [this, &ledger](const v1::VideoEvent& event) {
               ledger.Stored(event);
-              for (const auto& [listener, hear] : listeners_) Tell(world, event, hear);
+              for (const auto& listener : listeners_) Tell([&] { listener.second(event); });
             },
             loop_, [this] { return absl::StrCat("job", ++last_job_); }) {}
 
   MemoryJobStore& jobs() { return jobs_; }
   MemoryCatalogueStore& catalogue() { return catalogue_; }
-  // News of other processes' events gets lost and doubled, but for the last. A frontend alone hears of every event.
+  // News gets lost and doubled. A frontend alone hears of every event.
   void LoseNews() { loses_news_ = true; }
-  void AddListener(const void* listener, EventListener hear) { listeners_[listener] = std::move(hear); }
-  void RemoveListener(const void* listener) { listeners_.erase(listener); }
-
- private:
-  void Tell(World& world, const v1::VideoEvent& event, const EventListener& hear) const {
-    if (loses_news_ && !event.has_terminal() && world.Chance(0.2)) return;
-    hear(event);
-    if (loses_news_ && world.Chance(0.1)) hear(event);
+  // hear: events that were committed; hear_cancel: the cancellation of a run was, which is no event.
+  void AddListener(const std::string& name, EventListener hear, std::function<void()> hear_cancel) {
+    listeners_[name] = std::move(hear);
+    cancel_listeners_[name] = std::move(hear_cancel);
+  }
+  void RemoveListener(const std::string& name) {
+    listeners_.erase(name);
+    cancel_listeners_.erase(name);
+  }
+  void TellCancel() const {
+    for (const auto& [name, hear] : cancel_listeners_) Tell(hear);
   }
 
+ private:
+  void Tell(const std::function<void()>& hear) const {
+    if (loses_news_ && world_.Chance(0.2)) return;
+    hear();
+    if (loses_news_ && world_.Chance(0.1)) hear();
+  }
+
+  World& world_;
   bool loses_news_ = false;
   SimExecutor loop_;
   int last_job_ = 0;
-  std::map<const void*, EventListener> listeners_;
+  std::map<std::string, EventListener> listeners_;  // by the frontend's name
+  std::map<std::string, std::function<void()>> cancel_listeners_;
   MemoryJobStore jobs_;
   MemoryCatalogueStore catalogue_{loop_};
 };

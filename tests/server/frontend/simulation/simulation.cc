@@ -7,13 +7,14 @@
 namespace kinora::simulation {
 namespace {
 
+constexpr absl::Duration kMostSkew = absl::Minutes(2);
 constexpr absl::Duration kFaultsFor = absl::Minutes(5);
 constexpr absl::Duration kLongestRecovery = absl::Minutes(60);  // from the last fault to the end of all jobs
 
 }  // namespace
 
 Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_(world_, ledger_) {
-  const int frontends = 1 + world_.Pick(3), groups = std::max(frontends, 1 + world_.Pick(4));
+  const int frontends = 1 + world_.Pick(3), groups = 1 + world_.Pick(4);
   std::vector<std::vector<SimGroup*>> of(frontends);
   for (int i = 0; i < groups; ++i) {
     groups_.push_back(std::make_unique<SimGroup>(
@@ -27,8 +28,11 @@ Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_
   for (int i = 0; i < frontends; ++i) {
     frontends_.push_back(std::make_unique<SimFrontend>(
         world_, ledger_, database_, files_,
-        SimFrontend::Options{
-            .name = absl::StrCat("f", i), .alone = frontends == 1, .preempt_after = preempt_after, .groups = of[i]}));
+        SimFrontend::Options{.name = absl::StrCat("f", i),
+                             .alone = frontends == 1,
+                             .preempt_after = preempt_after,
+                             .skew = world_.Chance(0.5) ? world_.Between(-kMostSkew, kMostSkew) : absl::ZeroDuration(),
+                             .groups = of[i]}));
     all.push_back(frontends_.back().get());
     all.back()->SetCrashListener([this, frontend = all.back()] {
       for (const auto& client : clients_) client->FrontendGone(*frontend);
@@ -80,6 +84,21 @@ void Simulation::Fault() {
   }
 }
 
+// Every job that waits is taken by a group that has been idle as long.
+void Simulation::CheckIdleGroups() {
+  world_.After(absl::Seconds(1), [this] { CheckIdleGroups(); });
+  const absl::Time since = world_.now() - kHears;
+  const std::vector<JobId> waiting = ledger_.WaitingSince(since);
+  if (waiting.empty()) return;
+  for (const auto& frontend : frontends_) {
+    if (frontend->well_since() > since) continue;
+    for (const SimGroup* group : frontend->groups()) {
+      if (group->idle_since() > since) continue;
+      ledger_.Fail(absl::StrCat(waiting[0], " waits, but group ", group->id(), " is idle"));
+    }
+  }
+}
+
 bool Simulation::Done() const {
   return world_.now() >= faults_until_ &&
          std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->ended(); });
@@ -88,6 +107,7 @@ bool Simulation::Done() const {
 SimulationResult Simulation::Run() {
   for (const auto& frontend : frontends_) KeepUp(*frontend);
   Fault();
+  CheckIdleGroups();
   while (ledger_.failure().empty() && !Done()) {
     if (!world_.RunNext()) ledger_.Fail("nothing happens any more");
     if (world_.now() > faults_until_ + kLongestRecovery) {

@@ -25,6 +25,7 @@ class Simulation {
  private:
   void Fault();
   void FaultOf(SimFrontend& frontend);
+  void CheckIdleGroups();
   void KeepUp(SimFrontend& frontend);
   bool Done() const;
 

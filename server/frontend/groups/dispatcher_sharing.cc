@@ -1,0 +1,76 @@
+#include "server/frontend/groups/dispatcher_sharing.h"
+
+#include <utility>
+
+#include "engine/base/logging.h"
+#include "server/frontend/groups/dispatcher_resume.h"
+
+namespace kinora {
+
+void Dispatcher::Impl::Sharing::Begin(Impl& self) {
+  if (IsShared(self)) self.After(self.options_.look_interval, &LookAgain);
+}
+
+void Dispatcher::Impl::Sharing::LookAgain(Impl& self) {
+  Look(self);
+  self.After(self.options_.look_interval, &LookAgain);
+}
+
+void Dispatcher::Impl::Sharing::Look(Impl& self) {
+  if (!IsShared(self)) return;
+  if (std::exchange(self.view_.reading, true)) {
+    self.view_.read_again = true;
+    return;
+  }
+  std::set<JobId> waited;
+  self.queue_.Visit([&](const QueuedJob& job) { return waited.insert(job.id).second; });
+  self.store_.Unfinished(self.OnLoop<absl::StatusOr<std::vector<UnfinishedJob>>>(
+      [waited](Impl& impl, const absl::StatusOr<std::vector<UnfinishedJob>>& jobs) {
+        impl.view_.reading = false;
+        if (jobs.ok()) OnRead(impl, waited, *jobs);
+        if (std::exchange(impl.view_.read_again, false)) Look(impl);
+      }));
+}
+
+// What has changed since the read, such as a job that was requeued here, is put right by the next.
+void Dispatcher::Impl::Sharing::OnRead(Impl& self, const std::set<JobId>& waited,
+                                       const std::vector<UnfinishedJob>& jobs) {
+  const absl::Time now = self.loop_->Now();
+  std::map<JobId, absl::Time> waiting;
+  for (const UnfinishedJob& job : jobs) {
+    if (job.attempt.number > 0) {
+      if (job.attempt.owner == self.options_.owner) OnOwn(self, job);
+      continue;
+    }
+    const auto seen = self.view_.waiting.find(job.video.id());
+    waiting[job.video.id()] = seen == self.view_.waiting.end() ? now : seen->second;
+    OnQueued(self, job);
+  }
+  self.view_.waiting = std::move(waiting);
+  for (const JobId& id : waited) {
+    if (!self.view_.waiting.contains(id)) self.queue_.Remove(id);
+  }
+  self.Schedule();
+  for (const auto& [id, since] : self.view_.waiting) {
+    if (now - since > self.options_.look_interval) self.view_.passed_over.insert(id);
+  }
+  Preempting::Consider(self);
+  self.view_.passed_over.clear();
+}
+
+void Dispatcher::Impl::Sharing::OnQueued(Impl& self, const UnfinishedJob& job) {
+  if (self.runs_.contains(job.video.id()) || self.queue_.Position(job.video.id()) > 0) return;
+  self.queue_.Requeue(ToQueuedJob(job.video, job.scheduling));
+}
+
+void Dispatcher::Impl::Sharing::OnOwn(Impl& self, const UnfinishedJob& job) {
+  if (job.cancel_requested) self.CancelRun(job.video.id());
+  if (self.Current(job.attempt) != nullptr || self.claim_) return;
+  Log(Severity::kWarning, "claim_unknown", {{"job", job.attempt.id}, {"attempt", job.attempt.number}});
+  self.store_.Requeue(job.attempt, {.why = "the answer to its claim was lost"},
+                      self.OnLoop<absl::StatusOr<v1::Video>>([](Impl& impl, const absl::StatusOr<v1::Video>& video) {
+                        if (video.ok()) Look(impl);
+                      }));
+}
+
+}  // namespace kinora

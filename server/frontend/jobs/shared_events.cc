@@ -1,0 +1,52 @@
+#include "server/frontend/jobs/shared_events.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace kinora {
+
+SharedEvents::SharedEvents(EventHub& hub, JobStore& store, absl::Duration interval, std::unique_ptr<Executor> loop)
+    : hub_(hub), store_(store), interval_(interval), loop_(std::move(loop)) {
+  PollLater();
+}
+
+void SharedEvents::Hear(const v1::VideoEvent& event) {
+  {
+    absl::MutexLock lock(&mu_);
+    const auto known = heard_.find(event.video_id());
+    if (known != heard_.end()) known->second = std::max(known->second, event.sequence());
+  }
+  hub_.Publish(event);
+}
+
+void SharedEvents::PollLater() {
+  loop_->PostAt(loop_->Now() + interval_, [this] { Poll(); });
+}
+
+void SharedEvents::Poll() {
+  std::map<JobId, int64_t> watched;
+  for (const JobId& id : hub_.watched()) watched[id] = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    for (auto& [id, heard] : watched) {
+      if (const auto known = heard_.find(id); known != heard_.end()) heard = known->second;
+    }
+    heard_ = watched;
+  }
+  reads_ = std::ssize(watched);
+  if (reads_ == 0) return PollLater();
+  for (const auto& [id, heard] : watched) {
+    store_.EventsAfter(id, heard, [this](absl::StatusOr<JobHistory> history) {
+      loop_->Post([this, history = std::move(history)]() mutable { OnRead(std::move(history)); });
+    });
+  }
+}
+
+// The last event suffices: a watch that misses others reads them. After an error the next poll follows as usual.
+void SharedEvents::OnRead(absl::StatusOr<JobHistory> history) {
+  if (history.ok() && !history->events.empty()) Hear(history->events.back());
+  if (--reads_ == 0) PollLater();
+}
+
+}  // namespace kinora
