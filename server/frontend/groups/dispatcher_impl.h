@@ -113,7 +113,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claimed);
   void StartRun(RunningJob& run, WorkerGroup& group);
   void StopRun(RunningJob& run, StopReason why);
-  void ScheduleRenewal(const Attempt& attempt);
+  void ScheduleRenewal(const Attempt& attempt, absl::Time asked);  // asked: for the present lease, as time of the loop
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, const v1::VideoEvent& event);
   void Publish(RunningJob& run);  // sends the held step and preview

@@ -12,6 +12,7 @@
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
 #include "server/frontend/groups/dispatcher_resume.h"
+#include "server/frontend/groups/dispatcher_sharing.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/request/input_refs.h"
 
@@ -71,21 +72,22 @@ void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
   CheckHealth();
 }
 
-void Dispatcher::Impl::ScheduleRenewal(const Attempt& attempt) {
-  After(options_.lease / 3, [attempt](Impl& self) { self.Renew(attempt); });
+void Dispatcher::Impl::ScheduleRenewal(const Attempt& attempt, absl::Time asked) {
+  loop_->PostAt(asked + options_.lease / 3, [this, attempt] { Renew(attempt); });
 }
 
 void Dispatcher::Impl::Renew(const Attempt& attempt) {
   if (Current(attempt) == nullptr) return;
   store_.Renew(attempt, options_.lease,
-               OnLoop<absl::StatusOr<Lease>>([attempt](Impl& self, absl::StatusOr<Lease> lease) {
+               OnLoop<absl::StatusOr<Lease>>([attempt, asked = loop_->Now()](Impl& self, absl::StatusOr<Lease> lease) {
                  RunningJob* run = self.Current(attempt);
                  if (run == nullptr) return;
                  if (absl::IsAborted(lease.status()) || absl::IsNotFound(lease.status())) {
                    return self.StopRun(*run, StopReason::kLeaseLost);  // claimed by another frontend, or deleted
                  }
+                 if (lease.ok()) Sharing::Trust(self, *run, asked);
                  if (lease.ok() && lease->cancel_requested) self.StopRun(*run, StopReason::kCancel);
-                 self.ScheduleRenewal(attempt);
+                 self.ScheduleRenewal(attempt, asked);
                }));
 }
 

@@ -6,6 +6,7 @@
 
 #include "server/frontend/groups/dispatcher_impl.h"
 #include "server/frontend/groups/dispatcher_resume.h"
+#include "server/frontend/groups/dispatcher_sharing.h"
 
 namespace kinora {
 namespace {
@@ -58,7 +59,7 @@ void Dispatcher::Impl::Schedule() {
   Preempting::DropStale(*this);
   const auto groups = std::make_shared<const GroupsNow>(ListIdle());
   if (groups->idle.empty()) return Preempting::Consider(*this);
-  claim_ = {.groups = groups};
+  claim_ = {.groups = groups, .asked_time = loop_->Now()};
   CountRuns();
   WorkRequest request{.owner = options_.owner, .lease = options_.lease, .group_for = {}};
   request.group_for = [groups](const QueuedJob& job) {
@@ -92,15 +93,16 @@ void Dispatcher::Impl::OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claime
   queue_.Remove(run.attempt.id);  // a look at the store may have added it meanwhile
   Preempting::Release(*this, run.group, run.attempt.id);
   CountRuns();
-  ScheduleRenewal(run.attempt);
+  Sharing::Trust(*this, run, asked.asked_time);
+  ScheduleRenewal(run.attempt, asked.asked_time);
   const auto group = groups_.find(run.group);
   if (group != groups_.end() && group->second->state() == WorkerGroup::State::kIdle && !draining_ &&
-      asked.groups->HasIdle(run.group, group->second->incarnation())) {
+      Sharing::IsTrusted(*this, run) && asked.groups->HasIdle(run.group, group->second->incarnation())) {
     StartRun(run, *group->second);
     if (asked.cancelled.contains(run.attempt.id)) StopRun(run, StopReason::kCancel);
   } else {
-    run.group.clear();  // lost, drained or replaced since the claim: nothing ran
-    Requeue(run.attempt, {.why = "its group left before the run started"});
+    run.group.clear();  // lost, drained or replaced since the claim, or the answer came late: nothing ran
+    Requeue(run.attempt, {.why = "its group or its lease was gone before the run started"});
   }
   Schedule();
 }

@@ -6,6 +6,11 @@
 #include "server/frontend/groups/dispatcher_resume.h"
 
 namespace kinora {
+namespace {
+
+constexpr int kMarginShare = 6;  // of a lease: for clocks of different rates, and for the message that stops the run
+
+}  // namespace
 
 void Dispatcher::Impl::Sharing::Begin(Impl& self) {
   if (IsShared(self)) self.After(self.options_.look_interval, &LookAgain);
@@ -71,6 +76,17 @@ void Dispatcher::Impl::Sharing::OnOwn(Impl& self, const UnfinishedJob& job) {
                       self.OnLoop<absl::StatusOr<v1::Video>>([](Impl& impl, const absl::StatusOr<v1::Video>& video) {
                         if (video.ok()) Look(impl);
                       }));
+}
+
+void Dispatcher::Impl::Sharing::Trust(Impl& self, RunningJob& run, absl::Time asked) {
+  if (!IsShared(self)) return;
+  run.trusted_until = asked + self.options_.lease - self.options_.lease / kMarginShare;
+  self.loop_->PostAt(run.trusted_until, [&self, attempt = run.attempt] {
+    RunningJob* const late = self.Current(attempt);
+    if (late == nullptr || late->group.empty() || IsTrusted(self, *late)) return;
+    Log(Severity::kWarning, "lease_runs_out", {{"job", attempt.id}, {"attempt", attempt.number}});
+    self.StopRun(*late, StopReason::kRelease);
+  });
 }
 
 }  // namespace kinora

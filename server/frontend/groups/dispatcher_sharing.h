@@ -23,6 +23,11 @@ struct Dispatcher::Impl::Sharing {
     return !IsShared(self) || self.view_.passed_over.contains(id);
   }
 
+  // After the store has granted a lease that it was asked for at `asked`. The run is stopped before the lease is over,
+  // unless it is renewed by then: another frontend may take the job from then on.
+  static void Trust(Impl& self, RunningJob& run, absl::Time asked);
+  static bool IsTrusted(const Impl& self, const RunningJob& run) { return self.loop_->Now() < run.trusted_until; }
+
  private:
   static void LookAgain(Impl& self);  // after every interval
   // waited: the jobs that were in the queue before the store was read.

@@ -28,6 +28,7 @@ constexpr int kMostAppends = 64;  // a run has some ten stages
 
 struct PendingClaim {  // the queue looks for a job
   std::shared_ptr<const GroupsNow> groups;
+  absl::Time asked_time;        // as time of the loop
   bool schedule_again = false;  // once it has answered
   std::set<JobId> cancelled{};  // since then; may include the claimed job
 };
@@ -49,10 +50,11 @@ struct RunningJob {
   v1::StageKind stage = v1::STAGE_UNSPECIFIED;
   std::optional<v1::ResumeMark> resume{};  // stored, by this attempt or an earlier one
   ResumeOffer offer = ResumeOffer::kNone;
-  std::string offered{};             // the key of the file that the run was offered
-  absl::Time saved_time{};           // when the run began or last stored its state, as attended time
-  int points_in_check = 0;           // resume points whose files are being looked at
-  std::optional<Release> release{};  // to be stored after these points
+  std::string offered{};                              // the key of the file that the run was offered
+  absl::Time saved_time{};                            // when the run began or last stored its state, as attended time
+  int points_in_check = 0;                            // resume points whose files are being looked at
+  std::optional<Release> release{};                   // to be stored after these points
+  absl::Time trusted_until = absl::InfiniteFuture();  // as time of the loop; see Dispatcher::Impl::Sharing
 };
 
 // What a frontend that shares its store has seen there.

@@ -5,6 +5,7 @@
 #include "engine/base/logging.h"
 #include "server/frontend/jobs/job_files.h"
 #include "server/frontend/jobs/job_record.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 namespace {
@@ -14,13 +15,19 @@ constexpr int kTidied = 100;  // jobs at a time
 }  // namespace
 
 Housekeeper::Housekeeper(JobStore& store, ArtifactStore& artifacts, EventHub& hub, Clock& clock,
-                         std::function<void(const JobId&)> cancel, const HousekeeperOptions& options)
-    : store_(store), artifacts_(artifacts), hub_(hub), cancel_(std::move(cancel)), options_(options), loop_(clock) {
-  loop_.Post([this] { Sweep(); });  // at once, for jobs left by a crash
+                         std::function<void(const JobId&)> cancel, const HousekeeperOptions& options,
+                         std::unique_ptr<Executor> loop)
+    : store_(store),
+      artifacts_(artifacts),
+      hub_(hub),
+      cancel_(std::move(cancel)),
+      options_(options),
+      loop_(loop != nullptr ? std::move(loop) : std::make_unique<EventLoop>(clock)) {
+  loop_->Post([this] { Sweep(); });  // at once, for jobs left by a crash
 }
 
 void Housekeeper::Remove(const JobId& id, Finished done) {
-  loop_.Post([this, id, done = std::move(done)]() mutable {
+  loop_->Post([this, id, done = std::move(done)]() mutable {
     absl::Status status = artifacts_.Delete(id);
     if (!status.ok()) {
       Log(Severity::kError, "artifacts_not_deleted", {{"job", id}, {"why", std::string(status.message())}});
@@ -38,7 +45,7 @@ void Housekeeper::RemoveAndLog(const JobId& id) {
 
 void Housekeeper::JobEnded(const v1::Video& video) {
   if (DeletedAtEnd(video)) return RemoveAndLog(video.id());
-  loop_.Post([this, video] { DeleteUnused(video, std::nullopt); });
+  loop_->Post([this, video] { DeleteUnused(video, std::nullopt); });
 }
 
 void Housekeeper::DeleteUnused(const v1::Video& video, const std::optional<v1::ResumeMark>& resume) {
@@ -53,7 +60,7 @@ void Housekeeper::DeleteUnused(const v1::Video& video, const std::optional<v1::R
 
 void Housekeeper::Tidy() {
   store_.Unfinished([this](absl::StatusOr<std::vector<UnfinishedJob>> jobs) {
-    loop_.Post([this, jobs = std::move(jobs)] {
+    loop_->Post([this, jobs = std::move(jobs)] {
       if (jobs.ok()) {
         for (const UnfinishedJob& job : *jobs) DeleteUnused(job.video, job.resume);
       }
@@ -68,7 +75,7 @@ void Housekeeper::TidyEnded(const std::string& page_token) {
                             .states = {v1::Video::COMPLETED, v1::Video::FAILED, v1::Video::CANCELLED}};
   store_.List(options, [this](absl::StatusOr<JobPage> page) {
     if (!page.ok()) return;
-    loop_.Post([this, page = *std::move(page)] {
+    loop_->Post([this, page = *std::move(page)] {
       for (const v1::Video& video : page.videos) {
         if (video.has_end_time()) DeleteUnused(video, std::nullopt);  // a damaged record has none, and names nothing
       }
@@ -78,20 +85,20 @@ void Housekeeper::TidyEnded(const std::string& page_token) {
 }
 
 void Housekeeper::ClientLeft(const JobId& id) {
-  loop_.PostAt(loop_.Now() + options_.disconnect_grace, [this, id] {
+  loop_->PostAt(loop_->Now() + options_.disconnect_grace, [this, id] {
     if (hub_.subscriptions(id) == 0) cancel_(id);
   });
 }
 
 void Housekeeper::Sweep() {
-  store_.SweepExpired(loop_.Now(), [this](absl::StatusOr<std::vector<JobId>> ids) {
+  store_.SweepExpired(loop_->Now(), [this](absl::StatusOr<std::vector<JobId>> ids) {
     if (!ids.ok()) {
       Log(Severity::kError, "sweep_failed", {{"why", std::string(ids.status().message())}});
       return;
     }
     for (const JobId& id : *ids) RemoveAndLog(id);
   });
-  loop_.PostAt(loop_.Now() + options_.sweep_interval, [this] { Sweep(); });
+  loop_->PostAt(loop_->Now() + options_.sweep_interval, [this] { Sweep(); });
 }
 
 }  // namespace kinora

@@ -4,6 +4,7 @@
 #define KINORA_SERVER_FRONTEND_JOBS_HOUSEKEEPER_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,7 +13,7 @@
 #include "server/common/artifact_store.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/job_store.h"
-#include "server/net/event_loop.h"
+#include "server/net/executor.h"
 
 namespace kinora {
 
@@ -23,11 +24,13 @@ struct HousekeeperOptions {
 
 class Housekeeper {
  public:
-  // `cancel`: cancels a job. None is owned; the store must outlive the housekeeper's last call (Flush it).
+  // `cancel`: cancels a job. None is owned; the store must outlive the housekeeper's last call (Flush it). loop: with
+  // the time of `clock`; null: an EventLoop.
   Housekeeper(JobStore& store, ArtifactStore& artifacts, EventHub& hub, Clock& clock,
-              std::function<void(const JobId&)> cancel, const HousekeeperOptions& options);
+              std::function<void(const JobId&)> cancel, const HousekeeperOptions& options,
+              std::unique_ptr<Executor> loop = nullptr);
   ~Housekeeper() { Stop(); }
-  void Stop() { loop_.Stop(); }
+  void Stop() { loop_->Stop(); }
 
   // Deletes the artifacts of a hidden job, then its record. After an error the next sweep retries.
   void Remove(const JobId& id, Finished done);
@@ -51,7 +54,7 @@ class Housekeeper {
   EventHub& hub_;
   const std::function<void(const JobId&)> cancel_;
   const HousekeeperOptions options_;
-  EventLoop loop_;
+  const std::unique_ptr<Executor> loop_;
 };
 
 }  // namespace kinora

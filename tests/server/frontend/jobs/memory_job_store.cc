@@ -71,8 +71,13 @@ absl::StatusOr<std::optional<Created>> MemoryJobStore::CreatedBefore(const v1::C
 
 void MemoryJobStore::Create(const v1::CreateVideoRequest& request, const v1::Generation& effective,
                             double estimated_seconds, Done<Created> done) {
+  CreateAt(rules_.frontend, request, effective, estimated_seconds, std::move(done));
+}
+
+void MemoryJobStore::CreateAt(const FrontendId& client_at, const v1::CreateVideoRequest& request,
+                              const v1::Generation& effective, double estimated_seconds, Done<Created> done) {
   Run(
-      [this, request, effective, estimated_seconds]() -> absl::StatusOr<Created> {
+      [this, client_at, request, effective, estimated_seconds]() -> absl::StatusOr<Created> {
         const std::string fingerprint = Fingerprint(request);
         KINORA_ASSIGN_OR_RETURN(std::optional<Created> known, CreatedBefore(request, fingerprint));
         if (known.has_value()) return *std::move(known);
@@ -80,7 +85,7 @@ void MemoryJobStore::Create(const v1::CreateVideoRequest& request, const v1::Gen
         JobRecord record = NewJob(new_id_(), request, effective, estimated_seconds, clock_.Now(), &event);
         const auto at = jobs_.emplace(++last_ordinal_, Job{.record = std::move(record), .fingerprint = fingerprint});
         Job& job = at.first->second;
-        job.client_at = rules_.frontend;
+        job.client_at = client_at;
         by_id_[job.record.video.id()] = at.first;
         if (!request.request_id().empty()) by_request_[request.request_id()] = at.first;
         Store(job, event);

@@ -27,6 +27,9 @@ class MemoryJobStore : public JobStore, public FrontendRecords {
 
   void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
               Done<Created> done) override;
+  // As Create, by this frontend instead of JobRules::frontend.
+  void CreateAt(const FrontendId& client_at, const v1::CreateVideoRequest& request, const v1::Generation& effective,
+                double estimated_seconds, Done<Created> done);
   void FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) override;
   void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) override;
   void Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) override;

@@ -8,6 +8,14 @@
 #include "server/frontend/groups/preemption.h"
 
 namespace kinora::simulation {
+namespace {
+
+// Two leases, the housekeeper's grace, and kHears.
+constexpr absl::Duration kClientsEnd = absl::Seconds(100);
+
+constexpr absl::Duration kMessages = absl::Seconds(1);
+
+}  // namespace
 
 void Ledger::Fail(const std::string& what) {
   world_.Note(absl::StrCat("FAILURE: ", what));
@@ -20,6 +28,7 @@ void Ledger::Stored(const v1::VideoEvent& event) {
   if (event.sequence() != last + 1) {
     Fail(absl::StrCat(event.video_id(), ": event ", event.sequence(), " was stored after ", last));
   }
+  if (event.sequence() == 1) Created(event.state().request_id(), event.video_id());
   if (IsTerminal(job.state)) Fail(absl::StrCat(event.video_id(), " changed after its end"));
   job.events.push_back(event);
   if (event.has_stage()) return;
@@ -36,8 +45,13 @@ void Ledger::Stored(const v1::VideoEvent& event) {
   }
   interrupted_ += video.preemptions() - std::exchange(job.preemptions, video.preemptions());
   if (video.state() == v1::Video::QUEUED) job.queued_since = world_.now();
+  if (job.state == v1::Video::QUEUED) job.claimed_time = world_.now();
   job.attempt = video.attempt();
   job.state = video.state();
+  if (job.state == v1::Video::QUEUED || IsTerminal(job.state)) {
+    absl::Time& end = job.leases[job.attempt];
+    end = std::min(end, world_.now());
+  }
   if (event.has_terminal()) CheckEnd(video);
 }
 
@@ -65,11 +79,41 @@ void Ledger::Created(const std::string& request_id, const JobId& id) {
   if (known->second != id) Fail(absl::StrCat("request ", request_id, " made ", known->second, " and ", id));
 }
 
-void Ledger::RunStarted(const JobId& id, int attempt, const std::string& group) {
+void Ledger::RunStarted(const JobId& id, int attempt, const std::string& group, bool alone) {
   world_.Note(absl::StrCat("group ", group, " runs ", id, " attempt ", attempt));
   Job& job = jobs_[id];
+  if (!alone && world_.now() > job.leases[attempt] + kMessages) {
+    Fail(absl::StrCat(id, ": attempt ", attempt, " begins after its lease"));
+  }
   if (!job.started.insert(attempt).second) Fail(absl::StrCat(id, ": attempt ", attempt, " ran twice"));
+  const absl::Time late = std::max(job.client_lost, some_well_since_()) + kClientsEnd;
+  if (world_.now() > late) Fail(absl::StrCat(id, " ran long after its client was lost"));
   if (attempt > job.attempt) Fail(absl::StrCat(id, ": attempt ", attempt, " ran, but was not claimed"));
+}
+
+void Ledger::StepStarts(const JobId& id, int attempt, absl::Time awake_since) {
+  const absl::Time end = std::max(jobs_[id].leases[attempt], awake_since) + kMessages;
+  if (world_.now() > end) Fail(absl::StrCat(id, ": a step of attempt ", attempt, " starts after its lease"));
+}
+
+void Ledger::PointStored(const JobId& id, int attempt) {
+  const Job& job = jobs_.at(id);
+  const bool runs = job.state == v1::Video::RUNNING || job.state == v1::Video::FINALIZING;
+  if (!runs || attempt != job.attempt) Fail(absl::StrCat(id, ": attempt ", attempt, " stored its state after its end"));
+}
+
+void Ledger::ClientLost(const JobId& id) {
+  Job& job = jobs_.at(id);
+  job.client_lost = std::min(job.client_lost, world_.now());
+}
+
+void Ledger::DiedOf(const std::string& key, const FrontendHealth& frontend) {
+  world_.Note(absl::StrCat("a worker dies of ", key));
+  const auto before = died_of_.find(key);
+  if (before != died_of_.end() && before->second.second->well_since <= before->second.first) {
+    Fail(absl::StrCat(key, " was offered again"));
+  }
+  died_of_[key] = {world_.now(), &frontend};
 }
 
 void Ledger::CancelStored(const JobId& id) {
@@ -92,6 +136,25 @@ std::vector<JobId> Ledger::WaitingSince(absl::Time time) const {
   std::vector<JobId> ids;
   for (const auto& [id, job] : jobs_) {
     if (job.state == v1::Video::QUEUED && job.queued_since <= time) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::map<JobId, FrontendId> Ledger::NotStartedSince(absl::Time time) const {
+  std::map<JobId, FrontendId> owners;
+  for (const auto& [id, job] : jobs_) {
+    if (job.state == v1::Video::RUNNING && !job.started.contains(job.attempt) && job.claimed_time <= time) {
+      owners[id] = job.owner;
+    }
+  }
+  return owners;
+}
+
+std::vector<JobId> Ledger::WithoutLeaseSince(absl::Time time) const {
+  std::vector<JobId> ids;
+  for (const auto& [id, job] : jobs_) {
+    const bool runs = job.state == v1::Video::RUNNING || job.state == v1::Video::FINALIZING;
+    if (runs && job.leases.at(job.attempt) <= time) ids.push_back(id);
   }
   return ids;
 }

@@ -10,10 +10,14 @@
 namespace kinora::simulation {
 
 SimClient::SimClient(World& world, Ledger& ledger, std::vector<SimFrontend*> frontends, int number)
-    : world_(world), ledger_(ledger), frontends_(std::move(frontends)), cancels_(world.Chance(0.2)) {
+    : world_(world),
+      ledger_(ledger),
+      frontends_(std::move(frontends)),
+      cancels_(world.Chance(0.2)),
+      tied_(world.Chance(0.15)) {
   request_.set_request_id(absl::StrCat("request", number));
   request_.set_model(world.Chance(0.5) ? SimGroup::kModel : "");
-  request_.set_detach(true);
+  request_.set_detach(!tied_);
   request_.mutable_scheduling()->set_priority(world.Pick(3) - 1);
   if (world.Chance(0.1)) {
     *request_.mutable_scheduling()->mutable_deadline() = ToProto(world.Between(absl::Seconds(5), absl::Minutes(3)));
@@ -29,16 +33,17 @@ SimFrontend* SimClient::AnyFrontend() {
 }
 
 void SimClient::Create() {
-  if (!id_.empty()) return;
+  if (!id_.empty() || lost_) return;
   // Tries again if no answer comes, also when the job has been created.
   world_.After(world_.Between(absl::Seconds(2), absl::Seconds(8)), [this] { Create(); });
-  SimFrontend* const frontend = AnyFrontend();
-  if (frontend == nullptr) return;
+  SimFrontend* const frontend = watched_ != nullptr ? watched_ : AnyFrontend();
+  if (frontend == nullptr || !frontend->serving()) return;
+  if (tied_) watched_ = frontend;  // the one stream that creates and watches
   frontend->Create(request_, [this](const absl::StatusOr<Created>& created) { OnCreated(created); });
 }
 
 void SimClient::OnCreated(const absl::StatusOr<Created>& created) {
-  if (!created.ok()) return;
+  if (!created.ok() || lost_) return;
   ledger_.Created(request_.request_id(), created->video.id());
   if (!id_.empty()) return;
   id_ = created->video.id();
@@ -47,8 +52,8 @@ void SimClient::OnCreated(const absl::StatusOr<Created>& created) {
 }
 
 void SimClient::Watch() {
-  if (ended_) return;
-  watched_ = AnyFrontend();
+  if (ended()) return;
+  watched_ = tied_ ? watched_ : AnyFrontend();
   if (watched_ == nullptr) {
     world_.After(world_.Between(absl::Seconds(1), absl::Seconds(3)), [this] { Watch(); });
     return;
@@ -87,13 +92,13 @@ void SimClient::See(const v1::VideoEvent& event) {
 }
 
 void SimClient::EndWatch() {
-  watched_ = nullptr;
-  watch_->Close();
+  if (!tied_) watched_ = nullptr;
+  if (watch_ != nullptr) watch_->Close();
   watch_.reset();
 }
 
 void SimClient::Cancel() {
-  if (ended_) return;
+  if (ended()) return;
   if (SimFrontend* const frontend = AnyFrontend()) {
     world_.Note(absl::StrCat("a client cancels ", id_));
     frontend->Cancel(id_, [](const absl::StatusOr<v1::Video>&) {});
@@ -105,6 +110,11 @@ void SimClient::Cancel() {
 void SimClient::FrontendGone(const SimFrontend& frontend) {
   if (watched_ != &frontend) return;
   EndWatch();
+  if (tied_) {
+    lost_ = true;
+    if (!id_.empty() && !ended_) ledger_.ClientLost(id_);
+    return;
+  }
   world_.After(world_.Between(absl::Seconds(1), absl::Seconds(3)), [this] { Watch(); });
 }
 

@@ -14,7 +14,7 @@ class SimClient {
  public:
   SimClient(World& world, Ledger& ledger, std::vector<SimFrontend*> frontends, int number);
 
-  bool ended() const { return ended_; }  // it has seen the end of its job
+  bool ended() const { return ended_ || lost_; }  // it has seen the end of its job, or was lost with its frontend
   void FrontendGone(const SimFrontend& frontend);
 
  private:
@@ -33,6 +33,7 @@ class SimClient {
   v1::CreateVideoRequest request_;
   JobId id_;
   bool cancels_ = false, ended_ = false;
+  bool tied_ = false, lost_ = false;  // tied_: the job ends with it
   int64_t last_sequence_ = 0;
   SimFrontend* watched_ = nullptr;
   std::shared_ptr<JobWatch> watch_;

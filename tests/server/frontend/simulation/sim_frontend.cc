@@ -21,9 +21,10 @@ DispatcherOptions OptionsOf(const FrontendId& id) {
 
 }  // namespace
 
-SimFrontend::Process::Process(World& world, Database& database, SimFiles& files, const Options& options, FrontendId own)
+SimFrontend::Process::Process(World& world, Ledger& ledger, Database& database, SimFiles& files, const Options& options,
+                              FrontendId own)
     : id(std::move(own)),
-      store(world, database.jobs()),
+      store(world, ledger, database.jobs(), id),
       hub(world.clock(), absl::InfiniteDuration(), kCapacity),
       date(world.clock()),
       queue(kCapacity) {
@@ -61,8 +62,7 @@ void SimFrontend::Hear(const v1::VideoEvent& event) {
 void SimFrontend::Start() {
   const FrontendId id = absl::StrCat(options_.name, ".", ++starts_);
   world_.Note(absl::StrCat("frontend ", id, " starts"));
-  process_ = std::make_unique<Process>(world_, database_, files_, options_, id);
-  well_since_ = world_.now() + kSettles;
+  process_ = std::make_unique<Process>(world_, ledger_, database_, files_, options_, id);
   database_.AddListener(
       options_.name, [this](const v1::VideoEvent& event) { Hear(event); },
       [this] { process_->dispatcher->LookAtStore(); });
@@ -91,23 +91,32 @@ void SimFrontend::Recover(const std::vector<UnfinishedJob>& jobs) {
   options.on_lost_run = [this](const UnfinishedJob& job) {
     if (process_ != nullptr) RecoverOne(job);
   };
-  options.on_lost_client = [](const JobId&) {};  // every job is detached
+  auto tidying = std::make_unique<SimExecutor>(world_, absl::Milliseconds(1));
+  process_->loops.push_back(tidying.get());
+  process_->housekeeper = std::make_unique<Housekeeper>(
+      process_->store, files_, process_->hub, world_.clock(),
+      [this](const JobId& id) { Cancel(id, [](const absl::StatusOr<v1::Video>&) {}); },
+      HousekeeperOptions{.sweep_interval = absl::InfiniteDuration()}, std::move(tidying));
+  options.on_lost_client = [this](const JobId& id) { process_->housekeeper->ClientLeft(id); };
   auto loop = std::make_unique<SimExecutor>(world_, absl::Milliseconds(1));
   process_->loops.push_back(loop.get());
   process_->lease = std::make_unique<FrontendLease>(process_->store, process_->store, world_.clock(),
                                                     std::move(options), std::move(loop));
   process_->serving = true;
-  for (SimGroup* group : options_.groups) group->FrontendUp(*process_->dispatcher, [this] { return well_since(); });
+  health_ = {.well_since = world_.now() + kSettles, .alone = options_.alone};
+  for (SimGroup* group : options_.groups) group->FrontendUp(*process_->dispatcher, health_);
 }
 
 void SimFrontend::Crash() {
   if (process_ == nullptr) return;
   world_.Note(absl::StrCat("frontend ", process_->id, " ends"));
   process_->serving = false;
+  health_.well_since = absl::InfiniteFuture();
   if (on_crash_ != nullptr) on_crash_();
   database_.RemoveListener(options_.name);
   for (SimGroup* group : options_.groups) group->FrontendGone();
   process_->lease.reset();
+  process_->housekeeper.reset();
   process_->dispatcher.reset();
   process_.reset();
 }
@@ -115,6 +124,7 @@ void SimFrontend::Crash() {
 void SimFrontend::Drain() {
   world_.Note(absl::StrCat("frontend ", process_->id, " drains"));
   process_->serving = false;
+  health_.well_since = absl::InfiniteFuture();
   process_->queue.Close();
   process_->dispatcher->BeginDrain(world_.Between(absl::Seconds(1), absl::Seconds(20)), [this, start = starts_] {
     // Leaves time for the streams, and ends outside of its own task.
@@ -124,15 +134,27 @@ void SimFrontend::Drain() {
   });
 }
 
-void SimFrontend::Pause(absl::Duration duration) {
+void SimFrontend::Pause(absl::Duration duration, bool at_claim) {
+  if (at_claim) return process_->store.AtClaim([this, duration] { Pause(duration, false); });
   world_.Note(absl::StrCat("frontend ", process_->id, " pauses for ", absl::FormatDuration(duration)));
   for (SimExecutor* loop : process_->loops) loop->PauseUntil(world_.now() + duration);
-  well_since_ = std::max(well_since_, world_.now() + duration + kSettles);
+  NotWellFor(duration + kSettles);
+  health_.awake_since = std::max(health_.awake_since, world_.now() + duration);
 }
 
 void SimFrontend::FailStore(absl::Duration duration) {
   process_->store.FailUntil(world_.now() + duration);
-  well_since_ = std::max(well_since_, world_.now() + duration + kLongestRetry);
+  NotWellFor(duration + kLongestRetry);
+}
+
+void SimFrontend::LoseAnswers(absl::Duration duration) {
+  if (options_.alone) return FailStore(duration);  // a store of its own says what has become of a commit
+  process_->store.LoseAnswersUntil(world_.now() + duration);
+  NotWellFor(2 * duration + kSettles);  // the dispatcher retries after as long
+}
+
+void SimFrontend::NotWellFor(absl::Duration duration) {
+  health_.well_since = std::max(health_.well_since, world_.now() + duration);
 }
 
 void SimFrontend::Create(const v1::CreateVideoRequest& request, Done<Created> done) {

@@ -11,8 +11,10 @@
 #include "server/frontend/groups/resume_files.h"
 #include "server/frontend/jobs/event_source.h"
 #include "server/frontend/jobs/frontend_lease.h"
+#include "server/frontend/jobs/housekeeper.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/shared_events.h"
+#include "tests/server/frontend/simulation/sim_database.h"
 #include "tests/server/frontend/simulation/sim_group.h"
 #include "tests/server/frontend/simulation/sim_store.h"
 
@@ -34,6 +36,7 @@ class SimFrontend {
   void Start();
   void Crash();  // nothing that it had in memory remains
   void Drain();  // as SIGTERM: Crash follows once it is done
+  FrontendId id() const { return process_ == nullptr ? "" : process_->id; }
   bool running() const { return process_ != nullptr; }
   bool serving() const { return process_ != nullptr && process_->serving; }
 
@@ -42,18 +45,19 @@ class SimFrontend {
   void Cancel(const JobId& id, Done<v1::Video> done);
   EventSource& events() { return *process_->events; }
   // Since when it has served with all that it needs; infinite future: it does not.
-  absl::Time well_since() const { return serving() ? well_since_ : absl::InfiniteFuture(); }
+  absl::Time well_since() const { return health_.well_since; }
   const std::vector<SimGroup*>& groups() const { return options_.groups; }
 
   // Faults
-  void Pause(absl::Duration duration);
+  void Pause(absl::Duration duration, bool at_claim);  // at_claim: once it has claimed a job, before it knows
   void FailStore(absl::Duration duration);
+  void LoseAnswers(absl::Duration duration);  // of the store
 
   void SetCrashListener(std::function<void()> listener) { on_crash_ = std::move(listener); }  // before it is gone
 
  private:
   struct Process {
-    Process(World& world, Database& database, SimFiles& files, const Options& options, FrontendId id);
+    Process(World& world, Ledger& ledger, Database& database, SimFiles& files, const Options& options, FrontendId id);
     const FrontendId id;
     StoreConnection store;
     EventHub hub;
@@ -64,6 +68,7 @@ class SimFrontend {
     std::vector<SimExecutor*> loops;
     std::unique_ptr<ResumeFiles> points;
     std::unique_ptr<Dispatcher> dispatcher;
+    std::unique_ptr<Housekeeper> housekeeper;
     std::unique_ptr<FrontendLease> lease;
     bool serving = false;
   };
@@ -77,7 +82,8 @@ class SimFrontend {
   SimFiles& files_;
   const Options options_;
   int starts_ = 0;
-  absl::Time well_since_ = absl::InfiniteFuture();
+  FrontendHealth health_;
+  void NotWellFor(absl::Duration duration);
   std::function<void()> on_crash_;
   std::unique_ptr<Process> process_;
 };

@@ -41,9 +41,9 @@ void SimGroup::Later(absl::Duration least, absl::Duration most, World::Task task
   });
 }
 
-void SimGroup::FrontendUp(Dispatcher& dispatcher, std::function<absl::Time()> well_since) {
+void SimGroup::FrontendUp(Dispatcher& dispatcher, const FrontendHealth& health) {
   frontend_ = &dispatcher;
-  well_since_ = std::move(well_since);
+  health_ = &health;
   if (options_.supervised) dispatcher.Supervise(id(), "", "");
   LaunchIfAllEnded();
 }
@@ -153,6 +153,9 @@ void SimGroup::Receive(int rank, const v1::FrontendMessage& message) {
     at.cancelled = true;
     at.keeps_state = message.cancel().keep_state();
     if (rank == 0 && run_) ledger_.CancelHeard(run_->video_id(), run_->attempt());
+    if (rank == 0 && run_ && at.keeps_state && frontend_ != nullptr && health_->well_since <= world_.now()) {
+      options_.on_interrupted();
+    }
   } else if (message.has_estimate()) {
     v1::WorkerMessage result;
     result.mutable_estimate_result()->set_id(message.estimate().id());
@@ -219,12 +222,26 @@ int SimGroup::Resumed() {
   return step;
 }
 
+bool SimGroup::DiesOfItsPoint() {
+  const auto key = run_->input_paths().find("resume");
+  if (key == run_->input_paths().end() || !ledger_.IsPoisoned(key->second)) return false;
+  ledger_.DiedOf(key->second, *health_);
+  Exit(0);
+  return true;
+}
+
+absl::Status SimGroup::End() const {
+  if (world_.now() < disk_full_until_) return absl::ResourceExhaustedError("the disk is full");
+  return world_.Chance(0.05) ? absl::ResourceExhaustedError("the device's memory is full") : absl::OkStatus();
+}
+
 void SimGroup::BeginRun() {
   run_ = ranks_[0].run;
   ++runs_;
   points_ = 0;
   steps_ = Ledger::StepsOf(run_->video_id());
-  ledger_.RunStarted(run_->video_id(), run_->attempt(), id());
+  ledger_.RunStarted(run_->video_id(), run_->attempt(), id(), frontend_ == nullptr || health_->alone);
+  if (DiesOfItsPoint()) return;
   const int resumed = Resumed();
   v1::WorkerMessage resolved;
   resolved.mutable_resolved()->set_video_id(run_->video_id());
@@ -251,7 +268,8 @@ void SimGroup::SendStage(v1::StageKind stage, int steps) {
 }
 
 void SimGroup::EndStep(int step) {
-  ledger_.StepDone(run_->video_id(), run_->attempt(), frontend_ == nullptr ? absl::InfiniteFuture() : well_since_());
+  ledger_.StepDone(run_->video_id(), run_->attempt(),
+                   frontend_ == nullptr ? absl::InfiniteFuture() : health_->well_since);
   v1::WorkerMessage message;
   v1::StepMark& mark = *message.mutable_step();
   mark.set_video_id(run_->video_id());
@@ -264,6 +282,7 @@ void SimGroup::EndStep(int step) {
 }
 
 void SimGroup::StoreState(int step) {
+  if (world_.now() < disk_full_until_) return;
   const std::string content = Ledger::ClipOf(run_->video_id(), step);
   v1::WorkerMessage message;
   v1::ResumeMark& mark = *message.mutable_resume();
@@ -274,7 +293,9 @@ void SimGroup::StoreState(int step) {
   mark.mutable_point()->set_stage(v1::STAGE_DENOISE);
   mark.mutable_point()->set_step(step);
   mark.mutable_point()->set_total_steps(steps_);
-  files_.Put(absl::StrCat(run_->artifact_key(), "/", mark.point().id()), content);
+  const std::string key = absl::StrCat(run_->artifact_key(), "/", mark.point().id());
+  if (world_.Chance(0.05)) ledger_.Poison(key);
+  files_.Put(key, world_.Chance(0.02) ? content.substr(1) : content);  // cut short: the disk lies
   Send(0, std::move(message));
 }
 
@@ -293,7 +314,10 @@ void SimGroup::Compute(int64_t run, int done, int resumed) {
   if (done == steps_) {
     SendStage(v1::STAGE_DECODE_VIDEO, 0);
     SendStage(v1::STAGE_FINALIZE, 0);
-    return EndRun(world_.Chance(0.05) ? absl::ResourceExhaustedError("the device's memory is full") : absl::OkStatus());
+    return EndRun(End());
+  }
+  if (frontend_ != nullptr && !health_->alone) {
+    ledger_.StepStarts(run_->video_id(), run_->attempt(), health_->awake_since);
   }
   Later(absl::Milliseconds(100), absl::Seconds(4), [=, this] { Compute(run, done + 1, resumed); });
 }

@@ -45,7 +45,8 @@ class SimGroup {
   struct Options {
     std::string id;
     int ranks = 1;
-    bool supervised = true;  // started by the frontend
+    bool supervised = true;                // started by the frontend
+    std::function<void()> on_interrupted;  // a run was told to store its state and stop, by a frontend that is well
   };
   static constexpr char kModel[] = "tiny", kCommit[] = "c0ffee", kProtocol[] = "words";
 
@@ -54,8 +55,7 @@ class SimGroup {
 
   const std::string& id() const { return options_.id; }
   // A frontend takes ranks now, until FrontendGone.
-  // well_since: SimFrontend::well_since.
-  void FrontendUp(Dispatcher& dispatcher, std::function<absl::Time()> well_since);
+  void FrontendUp(Dispatcher& dispatcher, const FrontendHealth& health);
   void FrontendGone();
   // The frontend has lost this incarnation: a supervisor ends its processes.
   void OnLost(const std::string& incarnation);
@@ -67,6 +67,7 @@ class SimGroup {
   void KillRank(int rank);
   void Stall(absl::Duration duration);    // it computes nothing
   void Silence(absl::Duration duration);  // a rank's process is stopped
+  void FillDisk(absl::Duration duration) { disk_full_until_ = world_.now() + duration; }
 
  private:
   struct Rank {
@@ -83,7 +84,9 @@ class SimGroup {
   void LaunchIfAllEnded();
   void BeginRun();
   void Compute(int64_t run, int done, int resumed);
-  int Resumed();  // steps that an earlier attempt has computed
+  int Resumed();             // steps that an earlier attempt has computed
+  bool DiesOfItsPoint();     // the state that it was to continue from has ended it
+  absl::Status End() const;  // how a run that is complete ends
   void EndStep(int step);
   void StoreState(int step);
   void EndRun(const absl::Status& status);
@@ -96,12 +99,13 @@ class SimGroup {
   SimFiles& files_;
   const Options options_;
   Dispatcher* frontend_ = nullptr;
-  std::function<absl::Time()> well_since_;
+  const FrontendHealth* health_ = nullptr;  // of frontend_
   std::vector<Rank> ranks_;
   int64_t launches_ = 0, runs_ = 0, units_ = 0;
   bool launching_ = false;
   absl::Time free_since_;  // of its last run, or its load
   absl::Time stalled_until_ = absl::InfinitePast(), silent_until_ = absl::InfinitePast();
+  absl::Time disk_full_until_ = absl::InfinitePast();
   std::optional<v1::Run> run_;  // that all ranks compute
   int steps_ = 0, points_ = 0;
 };

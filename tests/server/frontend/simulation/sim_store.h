@@ -1,98 +1,79 @@
-// A frontend's connection to the shared database: it can fail, and its answers are lost with the frontend.
+// A frontend's connection to the shared database (sim_database.h): it can fail, and its answers are lost with the
+// frontend.
 #ifndef KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_STORE_H_
 #define KINORA_TESTS_SERVER_FRONTEND_SIMULATION_SIM_STORE_H_
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/frontend/jobs/job_store.h"
 #include "tests/server/frontend/jobs/memory_job_store.h"
-#include "tests/server/frontend/jobs/memory_stores.h"
 #include "tests/server/frontend/simulation/ledger.h"
 #include "tests/server/frontend/simulation/world.h"
 
 namespace kinora::simulation {
 
-class Database {
- public:
-  Database(World& world, Ledger& ledger)
-      : world_(world),
-        loop_(world, absl::Milliseconds(20)),
-        jobs_(
-            Ledger::kRules, world.clock(),
-            [this, &ledger](const v1::VideoEvent& event) {
-              ledger.Stored(event);
-              for (const auto& listener : listeners_) Tell([&] { listener.second(event); });
-            },
-            loop_, [this] { return absl::StrCat("job", ++last_job_); }) {}
-
-  MemoryJobStore& jobs() { return jobs_; }
-  MemoryCatalogueStore& catalogue() { return catalogue_; }
-  // News gets lost and doubled. A frontend alone hears of every event.
-  void LoseNews() { loses_news_ = true; }
-  // hear: events that were committed; hear_cancel: the cancellation of a run was, which is no event.
-  void AddListener(const std::string& name, EventListener hear, std::function<void()> hear_cancel) {
-    listeners_[name] = std::move(hear);
-    cancel_listeners_[name] = std::move(hear_cancel);
-  }
-  void RemoveListener(const std::string& name) {
-    listeners_.erase(name);
-    cancel_listeners_.erase(name);
-  }
-  void TellCancel() const {
-    for (const auto& [name, hear] : cancel_listeners_) Tell(hear);
-  }
-
- private:
-  void Tell(const std::function<void()>& hear) const {
-    if (loses_news_ && world_.Chance(0.2)) return;
-    hear();
-    if (loses_news_ && world_.Chance(0.1)) hear();
-  }
-
-  World& world_;
-  bool loses_news_ = false;
-  SimExecutor loop_;
-  int last_job_ = 0;
-  std::map<std::string, EventListener> listeners_;  // by the frontend's name
-  std::map<std::string, std::function<void()>> cancel_listeners_;
-  MemoryJobStore jobs_;
-  MemoryCatalogueStore catalogue_{loop_};
-};
-
 class StoreConnection : public JobStore, public FrontendRecords {
  public:
-  StoreConnection(World& world, MemoryJobStore& store) : world_(world), store_(store) {}
+  StoreConnection(World& world, Ledger& ledger, MemoryJobStore& store, FrontendId frontend)
+      : world_(world), ledger_(ledger), store_(store), frontend_(std::move(frontend)) {}
   ~StoreConnection() override { *alive_ = false; }
 
   // Until then no call takes effect, as on a full disk.
   void FailUntil(absl::Time time) { fails_until_ = time; }
+  // Runs once, when a claim has taken effect and is about to be answered.
+  void AtClaim(std::function<void()> task) { at_claim_ = std::move(task); }
+  // Until then calls take effect, but no answer comes back.
+  void LoseAnswersUntil(absl::Time time) { loses_answers_until_ = time; }
 
   void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double seconds,
               Done<Created> done) override {
-    Forward(std::move(done), [&](auto next) { store_.Create(request, effective, seconds, std::move(next)); });
+    Forward(std::move(done),
+            [&](auto next) { store_.CreateAt(frontend_, request, effective, seconds, std::move(next)); });
   }
   void FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) override {
     Forward(std::move(done), [&](auto next) { store_.FindCreated(request, std::move(next)); });
   }
   void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) override {
-    Forward(std::move(done), [&](auto next) { store_.Claim(id, owner, lease, std::move(next)); });
+    Forward(std::move(done), [&](auto next) {
+      store_.Claim(id, owner, lease,
+                   [this, alive = alive_, &ledger = ledger_, &world = world_, lease,
+                    next = std::move(next)](absl::StatusOr<Claimed> claimed) mutable {
+                     if (claimed.ok()) {
+                       ledger.Leased(claimed->attempt.id, claimed->attempt.number, world.now() + lease);
+                       ledger.Claimed(claimed->attempt.id, claimed->attempt.owner);
+                     }
+                     if (*alive && at_claim_ != nullptr) std::exchange(at_claim_, nullptr)();
+                     next(std::move(claimed));
+                   });
+    });
   }
   void Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) override {
-    Forward(std::move(done), [&](auto next) { store_.Renew(attempt, lease, std::move(next)); });
+    Forward(std::move(done), [&](auto next) {
+      store_.Renew(attempt, lease,
+                   [&ledger = ledger_, attempt, next = std::move(next)](absl::StatusOr<Lease> renewed) mutable {
+                     if (renewed.ok()) ledger.Leased(attempt.id, attempt.number, renewed->expiry);
+                     next(std::move(renewed));
+                   });
+    });
   }
   void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) override {
     Forward(std::move(done), [&](auto next) { store_.Append(attempt, event, std::move(next)); });
   }
   void PutResumePoint(const Attempt& attempt, const v1::ResumePoint& point,
                       Done<std::optional<v1::ResumeMark>> done) override {
-    Forward(std::move(done), [&](auto next) { store_.PutResumePoint(attempt, point, std::move(next)); });
+    Forward(std::move(done), [&](auto next) {
+      const bool forgets = point.id().empty();
+      store_.PutResumePoint(attempt, point,
+                            [&ledger = ledger_, attempt, forgets, next = std::move(next)](auto replaced) mutable {
+                              if (replaced.ok() && !forgets) ledger.PointStored(attempt.id, attempt.number);
+                              next(std::move(replaced));
+                            });
+    });
   }
   void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) override {
     Forward(std::move(done), [&](auto next) { store_.Finish(attempt, outcome, std::move(next)); });
@@ -153,14 +134,22 @@ class StoreConnection : public JobStore, public FrontendRecords {
     absl::AnyInvocable<void(Result)> guarded = [alive = alive_, done = std::move(done)](Result result) mutable {
       if (*alive) done(std::move(result));
     };
+    if (world_.now() < loses_answers_until_) {
+      guarded = [guarded = std::move(guarded)](const Result&) mutable {
+        guarded(absl::UnavailableError("the connection broke"));
+      };
+    }
     if (world_.now() >= fails_until_) return call(std::move(guarded));
     world_.After(absl::Milliseconds(5),
                  [guarded = std::move(guarded)]() mutable { guarded(absl::UnavailableError("the disk is full")); });
   }
 
   World& world_;
+  Ledger& ledger_;
   MemoryJobStore& store_;
-  absl::Time fails_until_ = absl::InfinitePast();
+  const FrontendId frontend_;
+  std::function<void()> at_claim_;
+  absl::Time fails_until_ = absl::InfinitePast(), loses_answers_until_ = absl::InfinitePast();
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -7,6 +7,7 @@
 namespace kinora::simulation {
 namespace {
 
+constexpr absl::Duration kTakesOver = absl::Seconds(15);  // a third of a lease, and more
 constexpr absl::Duration kMostSkew = absl::Minutes(2);
 constexpr absl::Duration kFaultsFor = absl::Minutes(5);
 constexpr absl::Duration kLongestRecovery = absl::Minutes(60);  // from the last fault to the end of all jobs
@@ -14,14 +15,8 @@ constexpr absl::Duration kLongestRecovery = absl::Minutes(60);  // from the last
 }  // namespace
 
 Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_(world_, ledger_) {
-  const int frontends = 1 + world_.Pick(3), groups = 1 + world_.Pick(4);
-  std::vector<std::vector<SimGroup*>> of(frontends);
-  for (int i = 0; i < groups; ++i) {
-    groups_.push_back(std::make_unique<SimGroup>(
-        world_, ledger_, files_,
-        SimGroup::Options{.id = absl::StrCat(i), .ranks = 1 << world_.Pick(4), .supervised = world_.Chance(0.6)}));
-    of[i % frontends].push_back(groups_.back().get());
-  }
+  const int frontends = 1 + world_.Pick(3);
+  const std::vector<std::vector<SimGroup*>> of = MakeGroups(frontends);
   const absl::Duration preempt_after = world_.Chance(0.5) ? absl::Seconds(3) : absl::ZeroDuration();
   if (frontends > 1) database_.LoseNews();
   std::vector<SimFrontend*> all;
@@ -41,6 +36,26 @@ Simulation::Simulation(uint64_t seed) : world_(seed), ledger_(world_), database_
   const int clients = 5 + world_.Pick(16);
   for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<SimClient>(world_, ledger_, all, i));
   faults_until_ = world_.now() + kFaultsFor;
+  ledger_.SetWellSince([this] {
+    absl::Time since = absl::InfiniteFuture();
+    for (const auto& frontend : frontends_) since = std::min(since, frontend->well_since());
+    return since;
+  });
+}
+
+// Returns them by the number of their frontend.
+std::vector<std::vector<SimGroup*>> Simulation::MakeGroups(int frontends) {
+  const int groups = 1 + world_.Pick(4);
+  std::vector<std::vector<SimGroup*>> of(frontends);
+  for (int i = 0; i < groups; ++i) {
+    groups_.push_back(std::make_unique<SimGroup>(world_, ledger_, files_,
+                                                 SimGroup::Options{.id = absl::StrCat(i),
+                                                                   .ranks = 1 << world_.Pick(4),
+                                                                   .supervised = world_.Chance(0.6),
+                                                                   .on_interrupted = [this] { CheckInterruption(); }}));
+    of[i % frontends].push_back(groups_.back().get());
+  }
+  return of;
 }
 
 Simulation::~Simulation() {
@@ -54,13 +69,15 @@ void Simulation::KeepUp(SimFrontend& frontend) {
 
 void Simulation::FaultOf(SimFrontend& frontend) {
   if (!frontend.serving()) return;
-  switch (world_.Pick(5)) {
+  switch (world_.Pick(6)) {
     case 0:
       return frontend.Drain();
     case 1:
-      return frontend.Pause(world_.Between(absl::Seconds(1), absl::Seconds(60)));
+      return frontend.Pause(world_.Between(absl::Seconds(1), absl::Seconds(60)), /*at_claim=*/world_.Chance(0.5));
     case 2:
       return frontend.FailStore(world_.Between(absl::Seconds(1), absl::Seconds(60)));
+    case 3:
+      return frontend.LoseAnswers(world_.Between(absl::Seconds(1), absl::Seconds(20)));
     default:
       return frontend.Crash();
   }
@@ -71,7 +88,7 @@ void Simulation::Fault() {
   world_.After(world_.Between(absl::Seconds(1), absl::Seconds(40)), [this] { Fault(); });
   ++faults_;
   SimGroup& group = *groups_[world_.Pick(static_cast<int>(groups_.size()))];
-  switch (world_.Pick(8)) {
+  switch (world_.Pick(9)) {
     case 0:
       return group.Stall(world_.Between(absl::Seconds(1), absl::Minutes(3)));
     case 1:
@@ -79,6 +96,8 @@ void Simulation::Fault() {
     case 2:
     case 3:
       return FaultOf(*frontends_[world_.Pick(static_cast<int>(frontends_.size()))]);
+    case 4:
+      return group.FillDisk(world_.Between(absl::Seconds(1), absl::Minutes(1)));
     default:
       return group.KillRank(world_.Pick(8));
   }
@@ -88,6 +107,8 @@ void Simulation::Fault() {
 void Simulation::CheckIdleGroups() {
   world_.After(absl::Seconds(1), [this] { CheckIdleGroups(); });
   const absl::Time since = world_.now() - kHears;
+  CheckClaims(since);
+  CheckLostRuns();
   const std::vector<JobId> waiting = ledger_.WaitingSince(since);
   if (waiting.empty()) return;
   for (const auto& frontend : frontends_) {
@@ -99,8 +120,39 @@ void Simulation::CheckIdleGroups() {
   }
 }
 
+// What a frontend has claimed, it runs or gives back.
+void Simulation::CheckClaims(absl::Time since) {
+  for (const auto& [id, owner] : ledger_.NotStartedSince(since)) {
+    for (const auto& frontend : frontends_) {
+      if (frontend->id() == owner && frontend->well_since() <= since)
+        ledger_.Fail(absl::StrCat(id, " was claimed, but runs nowhere"));
+    }
+  }
+}
+
+// A frontend that is well takes over the runs that others have lost.
+void Simulation::CheckLostRuns() {
+  if (frontends_.size() == 1) return;
+  const absl::Time since = world_.now() - kTakesOver;
+  const std::vector<JobId> lost = ledger_.WithoutLeaseSince(since);
+  const bool well = std::any_of(frontends_.begin(), frontends_.end(),
+                                [&](const auto& frontend) { return frontend->well_since() <= since; });
+  if (well && !lost.empty()) ledger_.Fail(absl::StrCat(lost[0], ": nobody takes over its run"));
+}
+
+// No run is interrupted while an idle group could take the waiting job.
+void Simulation::CheckInterruption() {
+  for (const auto& frontend : frontends_) {
+    if (frontend->well_since() > world_.now() - kHears) continue;
+    for (const SimGroup* group : frontend->groups()) {
+      if (group->idle_since() > world_.now() - kHears) continue;
+      ledger_.Fail(absl::StrCat("a run is interrupted, but group ", group->id(), " is idle"));
+    }
+  }
+}
+
 bool Simulation::Done() const {
-  return world_.now() >= faults_until_ &&
+  return world_.now() >= faults_until_ && ledger_.AllEnded() &&
          std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->ended(); });
 }
 
@@ -114,9 +166,9 @@ SimulationResult Simulation::Run() {
       ledger_.Fail(absl::StrCat("an hour after the last fault: ", ledger_.Waiting()));
     }
   }
-  if (ledger_.failure().empty() && !ledger_.AllEnded()) ledger_.Fail(ledger_.Waiting());
   return {.failure = ledger_.failure(),
           .notes = world_.Notes(),
+          .digest = world_.digest(),
           .events = world_.events(),
           .jobs = ledger_.jobs(),
           .faults = faults_,

@@ -13,6 +13,7 @@ namespace kinora::simulation {
 struct SimulationResult {
   std::string failure;  // empty: every invariant held, and every job ended
   std::string notes;    // the last things that happened before it
+  uint64_t digest = 0;  // of all that happened
   int64_t events = 0, jobs = 0, faults = 0, resumed = 0, interrupted = 0;
 };
 
@@ -23,9 +24,13 @@ class Simulation {
   SimulationResult Run();
 
  private:
+  std::vector<std::vector<SimGroup*>> MakeGroups(int frontends);
   void Fault();
   void FaultOf(SimFrontend& frontend);
   void CheckIdleGroups();
+  void CheckInterruption();
+  void CheckLostRuns();
+  void CheckClaims(absl::Time since);
   void KeepUp(SimFrontend& frontend);
   bool Done() const;
 

@@ -42,5 +42,14 @@ TEST(Simulation, EveryInvariantHoldsAndEveryJobEnds) {
   EXPECT_GT(interrupted, jobs / 100);
 }
 
+TEST(Simulation, ASeedRepeatsItself) {
+  SetLogOptions({.minimum = Severity::kError});
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const SimulationResult once = Simulation(seed).Run(), again = Simulation(seed).Run();
+    EXPECT_EQ(once.events, again.events) << "seed " << seed;
+    EXPECT_EQ(once.digest, again.digest) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace kinora::simulation

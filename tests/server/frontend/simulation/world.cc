@@ -33,6 +33,7 @@ bool World::RunNext() {
 
 void World::Note(const std::string& what) {
   notes_.push_back(absl::StrCat(absl::ToUnixMillis(now()) % 100'000'000, " ", what));
+  digest_ = 31 * digest_ + std::hash<std::string>()(notes_.back());
   if (notes_.size() > kMostNotes) notes_.pop_front();
 }
 

@@ -37,11 +37,13 @@ class World {
   // Keeps the last notes, for the report of a failure.
   void Note(const std::string& what);
   std::string Notes() const;
+  uint64_t digest() const { return digest_; }  // of all notes
 
  private:
   std::mt19937_64 random_;
   FakeClock clock_;
   int64_t next_ = 0;
+  uint64_t digest_ = 0;
   std::map<std::pair<absl::Time, int64_t>, Task> tasks_;
   std::deque<std::string> notes_;
 };
