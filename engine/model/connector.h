@@ -29,7 +29,7 @@ class Connector {
                                         const ConnectorStreamConfig& stream, int64_t rows, std::string_view name);
 
   // features: [tokens, width], the tokens of at most kMaxBatch packed prompts; read only on rank 0. lengths: as in
-  // Gemma::Forward. out: [prompts · rows, width] exec.dtype, equal on all ranks.
+  // LanguageModel::Forward. out: [prompts · rows, width] exec.dtype, equal on all ranks.
   void Forward(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor out) const;
 
   int64_t width() const { return width_; }

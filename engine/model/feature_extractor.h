@@ -35,7 +35,7 @@ class FeatureExtractor {
 
   Features Alloc(ArenaScope& scope, int64_t tokens, Modalities modalities = Modalities::kBoth) const;
   // Adds the products of state `index`, which must be one of those held, to the features of packed prompts. State 0
-  // must come first: it sets the sums. hidden: [tokens, text_width]. lengths: as in Gemma::Forward.
+  // must come first: it sets the sums. hidden: [tokens, text_width]. lengths: as in LanguageModel::Forward.
   void Add(Exec& exec, int64_t index, const Tensor& hidden, absl::Span<const int64_t> lengths,
            const Features& features) const;
 

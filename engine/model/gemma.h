@@ -1,7 +1,6 @@
-// The text part of Gemma-3 (arXiv:2503.19786; transformers modeling_gemma3.py) as prompt encoder: it has no output head
-// and returns all hidden states. It computes only valid tokens: prompts are packed one after the other, and a prompt
-// of n tokens has the positions rows - n … rows - 1, as in the reference's left-padded row. Each rank holds whole
-// layers; the rank with the first layer also holds the embeddings.
+// The text part of Gemma-3 (arXiv:2503.19786; transformers modeling_gemma3.py) as prompt encoder. It computes
+// only valid tokens: prompts are packed one after the other, and a prompt of n tokens has the positions rows - n …
+// rows - 1, as in the reference's left-padded row. The rank with the first layer also holds the embeddings.
 #ifndef KINORA_ENGINE_MODEL_GEMMA_H_
 #define KINORA_ENGINE_MODEL_GEMMA_H_
 
@@ -10,15 +9,15 @@
 #include <optional>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "engine/config/model_config.h"
+#include "engine/model/language_model.h"
 #include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
 
 namespace kinora {
 
-class Gemma {
+class Gemma : public LanguageModel {
  public:
   // Reads this rank's part of embed_tokens, layers.* and norm under `weights` (text_encoder). rows: length of the
   // padded row (ConnectorConfig::rows). residence: with kEvicted, Forward copies one layer's matrices at a time, and
@@ -27,20 +26,12 @@ class Gemma {
   static absl::StatusOr<Gemma> Load(WeightLoader weights, const GemmaConfig& config, int64_t rows,
                                     Residence residence = Residence::kResident);
 
-  // Called for each state in ascending order, on the rank that holds it (held_states). index: 0 for the scaled
-  // embeddings, 1 … layers - 1 for the outputs of all layers but the last, `layers` for the final norm of the last
-  // layer's output. hidden: [tokens, width], valid during the call.
-  using StateSink = absl::FunctionRef<void(int64_t index, const Tensor& hidden)>;
-  // ids: of all tokens, below config().vocabulary, read during the call. lengths: of the prompts in order, each
-  // 1 … rows; their sum is the number of tokens. made: on_state's result, contiguous, of the same shape on all ranks.
-  // It is passed from rank to rank, and on return it is equal on all.
   void Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const int64_t> lengths, const Tensor& made,
-               StateSink on_state) const;
+               StateSink on_state) const override;
 
-  const GemmaConfig& config() const { return config_; }
-  int64_t states() const { return config_.layers + 1; }
-  const LayerRun& held_states() const { return relay_->held(); }  // states for which this rank calls on_state
-  int64_t evicted_bytes() const;                                  // in this rank's host memory; 0: resident
+  int64_t states() const override { return config_.layers + 1; }
+  const LayerRun& held_states() const override { return relay_->held(); }
+  int64_t evicted_bytes() const override;
 
  private:
   struct RopeTables {    // for one frequency base

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/gemma.h"
 
 namespace kinora {
 namespace {
@@ -44,11 +45,12 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(const WeightLoade
   KINORA_RETURN_IF_ERROR(CheckFit(gemma, connector, tokenizer.get()));
   auto encoder = std::unique_ptr<TextEncoder>(new TextEncoder(connector.rows, options));
   encoder->tokenizer_ = std::move(tokenizer);
-  KINORA_ASSIGN_OR_RETURN(encoder->gemma_,
+  KINORA_ASSIGN_OR_RETURN(Gemma loaded,
                           Gemma::Load(weights.Under("text_encoder"), gemma, connector.rows, options.gemma));
+  encoder->language_model_ = std::make_unique<Gemma>(std::move(loaded));
   KINORA_ASSIGN_OR_RETURN(encoder->extractor_,
                           FeatureExtractor::Load(weights.Under("text_projection"), connector,
-                                                 encoder->gemma_.held_states(), options.modalities));
+                                                 encoder->language_model_->held_states(), options.modalities));
   const WeightLoader connectors = weights.Under("connectors");
   const WeightLoader picture = options.modalities == Modalities::kSound ? connectors.HeldElsewhere() : connectors;
   KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(picture.Under("video_embeddings_connector"), connector,
@@ -82,8 +84,9 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   ArenaScope temp(exec.arena);
   const Modalities modalities = out[0].video.defined() ? Modalities::kBoth : Modalities::kSound;
   const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens, modalities);
-  gemma_.Forward(exec, packed, lengths, features.all,
-                 [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
+  language_model_->Forward(exec, packed, lengths, features.all, [&](int64_t index, const Tensor& hidden) {
+    extractor_.Add(exec, index, hidden, lengths, features);
+  });
   if (features.video.defined()) Tap(exec, "features.video", features.video);
   Tap(exec, "features.audio", features.audio);
 

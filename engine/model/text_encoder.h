@@ -1,5 +1,5 @@
-// Turns prompts into the contexts that the transformer's prompt attention reads: tokenizer, Gemma, feature extractor
-// and two connectors, with a cache of encoded prompts. Encodes all prompts of a request in one batch.
+// Turns prompts into the contexts that the transformer's prompt attention reads: tokenizer, language model, feature
+// extractor and two connectors, with a cache of encoded prompts. Encodes all prompts of a request in one batch.
 #ifndef KINORA_ENGINE_MODEL_TEXT_ENCODER_H_
 #define KINORA_ENGINE_MODEL_TEXT_ENCODER_H_
 
@@ -13,7 +13,7 @@
 #include "engine/model/connector.h"
 #include "engine/model/context_cache.h"
 #include "engine/model/feature_extractor.h"
-#include "engine/model/gemma.h"
+#include "engine/model/language_model.h"
 #include "engine/text/tokenizer.h"
 
 namespace kinora {
@@ -56,7 +56,7 @@ class TextEncoder {
   const Tokenizer& tokenizer() const { return *tokenizer_; }  // not in a dry run
   TextContext AllocContext(Arena& arena, DType dtype, Modalities modalities = Modalities::kBoth) const;
   const ContextCache& cache() const { return cache_; }
-  int64_t evicted_bytes() const { return gemma_.evicted_bytes(); }
+  int64_t evicted_bytes() const { return language_model_->evicted_bytes(); }
   int64_t rows() const { return rows_; }  // rows of a context; longer prompts are truncated
 
  private:
@@ -64,7 +64,7 @@ class TextEncoder {
 
   const int64_t rows_;
   std::unique_ptr<const Tokenizer> tokenizer_;
-  Gemma gemma_;
+  std::unique_ptr<const LanguageModel> language_model_;
   FeatureExtractor extractor_;
   Connector video_, audio_;
   ContextCache cache_;

@@ -1,5 +1,5 @@
-// Turns prompts into token ids, like Gemma-3's fast tokenizer in transformers, from Gemma's own tokenizer.model
-// (SentencePiece BPE).
+// Turns prompts into token ids, like the fast tokenizers of transformers, from the file that comes with the language
+// model.
 #ifndef KINORA_ENGINE_TEXT_TOKENIZER_H_
 #define KINORA_ENGINE_TEXT_TOKENIZER_H_
 
@@ -18,7 +18,10 @@ namespace kinora {
 // tokenizes.
 std::string_view StripWhiteSpace(std::string_view text);
 
-// Thread-safe after loading.
+// Fails with InvalidArgument, with the byte offset, if the text is not UTF-8.
+absl::Status CheckUtf8(std::string_view text);
+
+// Thread-safe.
 class Tokenizer {
  public:
   // path: of a tokenizer.model; tokenizer_model.h describes the accepted ones. An added_tokens.json in the same folder
@@ -28,19 +31,13 @@ class Tokenizer {
   // Like Load, from memory.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromModel(std::string_view serialized,
                                                               const std::map<std::string, int32_t>& added_tokens = {});
-  ~Tokenizer();
+  virtual ~Tokenizer() = default;
 
   // Returns <bos> and the ids of `text`, at most max_tokens ids in total (ConnectorConfig::rows), and no end token.
-  // Control, unknown and user-defined symbols that are spelled out in the text become their own id, the longest match
-  // first, even within words. Fails with InvalidArgument, with the byte offset, if the text is not UTF-8.
-  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, int64_t max_tokens) const;
+  // Symbols that are spelled out in the text become their own id. Fails as CheckUtf8.
+  virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, int64_t max_tokens) const = 0;
 
-  int64_t vocabulary() const;  // upper bound of ids, exclusive
-
- private:
-  struct Impl;
-  explicit Tokenizer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  virtual int64_t vocabulary() const = 0;  // upper bound of ids, exclusive
 };
 
 }  // namespace kinora
