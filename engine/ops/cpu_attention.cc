@@ -105,8 +105,9 @@ class CpuOps::AttentionTask {
     std::fill_n(maximum_, RoundUp(rows_, columns_), cpu::kNoLogit);
     std::fill_n(denominator_, RoundUp(rows_, columns_), 0.0f);
     const int64_t begin = chunk_ * plan_.chunk_keys, end = std::min(plan_.key_end, begin + plan_.chunk_keys);
-    for (int64_t key = begin; key < end; key += kKeyBlock) {
-      const int64_t keys = std::min(kKeyBlock, end - key);
+    const int64_t block = d_ <= kFullBlockWidth ? kKeyBlock : kKeyBlock / 2;
+    for (int64_t key = begin; key < end; key += block) {
+      const int64_t keys = std::min(block, end - key);
       if (!Sees(first_query_, rows_, key, keys)) continue;
       PackKeys(o.kv_batch[batch_] * plan_.keys + key, keys);
       for (int64_t row = 0; row < rows_; row += columns_) {
@@ -215,6 +216,7 @@ void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, 
   AttentionPlan plan;
   FillPlan(q, k, v, options, plan);
   plan.chunks = out.dim(0);
+  KINORA_CHECK(plan.head_width <= kMaxChunkedHeadWidth) << plan.head_width;
   KINORA_CHECK(plan.keys % plan.chunks == 0) << plan.keys << " keys in " << plan.chunks << " chunks";
   KINORA_CHECK(out.contiguous() && out.elements() == plan.chunks * q.rows() * options.heads * (plan.head_width + 2))
       << out.shape().ToString();
@@ -240,7 +242,7 @@ void CpuOps::MergeChunks(const Tensor& chunks, Tensor out) {
   KINORA_CHECK(chunks.contiguous() && chunks.dim(1) == rows && out.width() == heads * d) << chunks.shape().ToString();
   stream_.Enqueue([this, chunks, out, count, heads, d, rows] {
     ForRows(rows, count * heads * d * 4, [&](int64_t begin, int64_t end) {
-      float merged[kMaxHeadWidth];
+      float merged[kMaxChunkedHeadWidth];
       for (int64_t index = begin * heads; index < end * heads; ++index) {
         const auto part = [&](int64_t c) { return chunks.data<float>() + (c * rows * heads + index) * (d + 2); };
         float maximum = cpu::kNoLogit, denominator = 0.0f;

@@ -25,10 +25,13 @@ inline constexpr int64_t kSumBytes = kBlockRows * kBlockColumns * 4;
 inline constexpr int64_t kMaxQueryRows = 768;            // per task; its panels share packed keys and values
 inline constexpr int64_t kPackedQueryBytes = 192 << 10;  // with sums, keys and values: most of an L2 of 1 MiB
 inline constexpr int64_t kKeyBlock = 240;  // even, and a multiple of 12 and 6, the row counts of vector tiles
+inline constexpr int64_t kFullBlockWidth =
+    256;  // widest head whose keys come in whole blocks; of wider ones, in halves
 inline constexpr int64_t kMaxPanelColumns = 32;
 inline constexpr int64_t kMaxPanels = kMaxQueryRows / 8;  // for the narrowest panel
-inline constexpr int64_t kPackedKeyBytes = kKeyBlock * kMaxHeadWidth * 4;
-inline constexpr int64_t kPackedValueBytes = kKeyBlock * (kMaxHeadWidth + 12) * 4;  // rounded up to a whole tile
+inline constexpr int64_t kPackedKeyBytes = kKeyBlock * kFullBlockWidth * 4;
+inline constexpr int64_t kPackedValueBytes = kKeyBlock * (kFullBlockWidth + 12) * 4;  // rounded up to a whole tile
+static_assert(kMaxHeadWidth <= 2 * kFullBlockWidth);
 inline constexpr int64_t kLogitBytes = kKeyBlock * kMaxPanelColumns * 4;
 inline constexpr int64_t kAttentionSumBytes = 2 * kPackedQueryBytes;  // sums are float32, queries may be bf16
 

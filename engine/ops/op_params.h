@@ -10,7 +10,8 @@
 
 namespace kinora {
 
-inline constexpr int64_t kMaxHeadWidth = 256;
+inline constexpr int64_t kMaxHeadWidth = 512;         // of attention; Gemma-4's layers with full attention have it
+inline constexpr int64_t kMaxChunkedHeadWidth = 256;  // of attention in chunks
 inline constexpr int64_t kMaxRowWidth = 1 << 14;  // most columns of a tensor that is normalised, modulated or convolved
 
 enum class Activation : uint8_t { kNone, kSilu, kGeluTanh };

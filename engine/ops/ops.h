@@ -34,7 +34,8 @@ class Ops : public WeightOps {
                          Tensor out) = 0;
   // Attention over `chunks` equal runs of `keys/chunks` keys, with a separate result for each, so that each rank can
   // hold some of the chunks. k, v: this rank's keys [kv_batches·keys, …]. out: [chunks, batch·queries, heads, d +
-  // 2] f32: unnormalised sum, maximum, denominator. key_length counts this rank's keys.
+  // 2] f32: unnormalised sum, maximum, denominator. key_length counts this rank's keys. d: at most
+  // kMaxChunkedHeadWidth.
   virtual void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                                Tensor out) = 0;
   // Merges the results of AttentionChunks, in order, into out [batch·queries, heads·d].

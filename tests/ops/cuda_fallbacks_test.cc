@@ -73,6 +73,17 @@ TEST_F(CudaFallbacks, OfAttentionWithUnalignedQueriesAreCounted) {
   EXPECT_EQ(CountOf("attention", "alignment"), before + 1);
 }
 
+TEST_F(CudaFallbacks, OfAttentionWithWideHeadsAreCountedAndNamed) {
+  const Tensor q = device_.Output(DType::kBF16, {8, 1024}), k = device_.Output(DType::kBF16, {8, 512});
+  const int64_t before = CountOf("attention", "refused");
+  testing::internal::CaptureStderr();
+  device_.ops().Attention(q, k, k, {.heads = 2, .kv_heads = 1}, device_.Output(DType::kBF16, {8, 1024}));
+  EXPECT_THAT(device_.ops().stream().Synchronize(), IsOk());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("2 heads of 512, 8 queries"), HasSubstr("heads wider than 256")));
+  EXPECT_EQ(CountOf("attention", "refused"), before + 1);
+}
+
 TEST_F(CudaFallbacks, OfLongAttentionFailTheStream) {
   const Tensor q = Nowhere({20000, 32}, 0x10000000002), k = Nowhere({20000, 32}, 0x10000000000);
   device_.ops().Attention(q, k, k, {.heads = 2}, k);

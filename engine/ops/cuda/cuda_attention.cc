@@ -47,6 +47,10 @@ bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, c
     if (!taken.ok()) stream_->Fail(taken);
     return !taken.ok();
   };
+  if (!IsNarrow(q, options)) {
+    return fall_back(Fallback::Reason::kRefused,
+                     absl::UnimplementedError(absl::StrCat("heads wider than ", kMaxCudnnHeadWidth)));
+  }
   if (!AreAligned(q, k, v, options, out)) return fall_back(Fallback::Reason::kAlignment, absl::OkStatus());
   const auto calls = CallsOf(q, k, v, options, out);
   absl::InlinedVector<CudnnPlans::Plan, kMaxBatch> plans;
@@ -75,6 +79,7 @@ void CudaOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v,
   CheckAttention(q, k, v, options);
   const AttentionExtents e = ExtentsOf(q, k, options);
   const int64_t chunks = out.dim(0);
+  KINORA_CHECK(e.head_width <= kMaxChunkedHeadWidth) << e.head_width;
   KINORA_CHECK(e.keys % chunks == 0) << e.keys << " keys in " << chunks << " chunks";
   KINORA_CHECK(out.contiguous() && out.elements() == chunks * q.rows() * options.heads * (e.head_width + 2))
       << out.shape().ToString();

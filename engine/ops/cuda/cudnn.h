@@ -17,6 +17,8 @@
 
 namespace kinora {
 
+inline constexpr int64_t kMaxCudnnHeadWidth = 256;  // of attention; cuDNN 9 has no engine for wider heads
+
 // The strides of a [batch, heads, rows, width] operand in elements, multiples of 8. The elements of a row are
 // contiguous.
 struct HeadStrides {
@@ -29,7 +31,7 @@ struct HeadStrides {
 struct CudnnAttention {
   int64_t batch = 0, heads = 0, kv_heads = 0;  // query head h reads key head h / (heads / kv_heads)
   int64_t queries = 0, keys = 0;               // per sequence; all keys count; at least one
-  int64_t head_width = 0;                      // at most kMaxHeadWidth
+  int64_t head_width = 0;                      // at most kMaxCudnnHeadWidth
   HeadStrides q{}, k{}, v{}, out{};
   float scale = 1.0f;
   bool causal = false;      // key position <= query position, both from 0

@@ -74,6 +74,8 @@ bool IsForCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const Attenti
   return e.queries >= kLeastCausalQueries && all_see;
 }
 
+bool IsNarrow(const Tensor& q, const AttentionOptions& o) { return q.width() / o.heads <= kMaxCudnnHeadWidth; }
+
 bool AreAligned(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o, const Tensor& out) {
   for (const Tensor* t : {&q, &k, &v, &out, &o.bias}) {
     if (!IsAligned(*t)) return false;

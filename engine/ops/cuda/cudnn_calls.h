@@ -22,8 +22,10 @@ AttentionExtents ExtentsOf(const Tensor& q, const Tensor& k, const AttentionOpti
 // Returns 0, no window, if the window covers every key before a query.
 int64_t WindowOf(const AttentionOptions& options, int64_t queries);
 
-// Whether cuDNN should compute it: bf16, and enough queries for a plan. It can only if the operands are aligned.
+// Whether cuDNN should compute it: bf16, and enough queries for a plan. It can only if the heads are narrow enough
+// and the operands aligned.
 bool IsForCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, const Tensor& out);
+bool IsNarrow(const Tensor& q, const AttentionOptions& options);  // heads of at most kMaxCudnnHeadWidth
 bool AreAligned(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, const Tensor& out);
 
 struct AttentionCall {

@@ -9,7 +9,8 @@ void CudnnListing::ListingOps::Attention(const Tensor& q, const Tensor& k, const
                                          const AttentionOptions& options, Tensor out) {
   DryOps::Attention(q, k, v, options, out);
   if (q.rows() == 0 || KeysThatCount(k, options) == 0) return;
-  if (!IsForCudnn(q, k, v, options, out) || !AreAligned(q, k, v, options, out)) return;
+  if (!IsForCudnn(q, k, v, options, out)) return;
+  if (!IsNarrow(q, options) || !AreAligned(q, k, v, options, out)) return;
   for (const AttentionCall& call : CallsOf(q, k, v, options, out)) plans_->shapes.insert(call.shape);
 }
 
