@@ -117,9 +117,10 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
 // Checks for files that loading needs but planning does not.
 absl::Status CheckLoadable(const Checkpoint* checkpoint) {
   if (checkpoint == nullptr) return absl::InvalidArgumentError("model: is a name, and its files are needed");
-  if (!checkpoint->tokenizer_model().empty()) return absl::OkStatus();
+  if (Tokenizer::IsIn(*checkpoint)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
+      "model: no tokenizer.model or tokenizer.json; it belongs in the text encoder's folder (--model "
+      "text_encoder=DIR)");
 }
 
 }  // namespace
@@ -225,7 +226,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
                                  .text_encoder = options.text_encoder,
                                  .modalities = options.modalities,
                                  .rank_zero = mesh.world().rank() == 0};
-  KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
+  KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::LoadFrom(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.DryFor(*backend, options, mesh));
   // At least the memory of an agreement, so that all ranks can agree to reject a run that does not fit.
   const int64_t arena_bytes = std::max(options.arena_bytes, kAgreementBytes);
@@ -277,8 +278,8 @@ absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const Pipe
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(model.description, request));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, model.Dry(options, mesh, traits));
   std::unique_ptr<const Tokenizer> tokenizer;
-  if (model.checkpoint != nullptr && !model.checkpoint->tokenizer_model().empty()) {
-    KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(model.checkpoint->tokenizer_model()));
+  if (model.checkpoint != nullptr && Tokenizer::IsIn(*model.checkpoint)) {
+    KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::LoadFrom(*model.checkpoint));
   }
   return dry.Plan(resolved, tokenizer.get());
 }

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/utf8.h"
+#include "engine/text/json_tokenizer.h"
 #include "engine/text/sentencepiece_tokenizer.h"
 #include "engine/text/tokenizer_model.h"
+#include "engine/weights/checkpoint.h"
 #include "nlohmann/json.hpp"
 
 namespace kinora {
@@ -20,6 +22,8 @@ namespace {
 constexpr std::string_view kWideSpaces[] = {"\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
                                             "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
                                             "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
+
+constexpr char kTokenizerTensor[] = "text_encoder.tokenizer_json";
 
 bool IsAsciiSpace(char c) { return c == ' ' || (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x1f); }
 
@@ -59,6 +63,13 @@ absl::StatusOr<std::map<std::string, int32_t>> ReadAddedTokens(const std::string
   return added;
 }
 
+// Returns `tokenizer`, or its error with the path in front.
+absl::StatusOr<std::unique_ptr<Tokenizer>> WithPath(absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer,
+                                                    const std::string& path) {
+  if (tokenizer.ok()) return tokenizer;
+  return absl::Status(tokenizer.status().code(), absl::StrCat(path, ": ", tokenizer.status().message()));
+}
+
 }  // namespace
 
 std::string_view StripWhiteSpace(std::string_view text) {
@@ -83,11 +94,35 @@ absl::Status CheckUtf8(std::string_view text) {
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const std::string serialized, ReadFile(path));
-  KINORA_ASSIGN_OR_RETURN(const auto added,
-                          ReadAddedTokens((std::filesystem::path(path).parent_path() / "added_tokens.json").string()));
-  auto tokenizer = FromModel(serialized, added);
-  if (tokenizer.ok()) return tokenizer;
-  return absl::Status(tokenizer.status().code(), absl::StrCat(path, ": ", tokenizer.status().message()));
+  const std::filesystem::path file(path);
+  if (file.extension() == ".json") return WithPath(FromJson(serialized), path);
+  KINORA_ASSIGN_OR_RETURN(const auto added, ReadAddedTokens((file.parent_path() / "added_tokens.json").string()));
+  return WithPath(FromModel(serialized, added), path);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view json) {
+  KINORA_ASSIGN_OR_RETURN(TokenizerJson parsed, ParseTokenizerJson(json));
+  return std::make_unique<JsonTokenizer>(std::move(parsed));
+}
+
+bool Tokenizer::IsIn(const Checkpoint& checkpoint) {
+  return checkpoint.Find(kTokenizerTensor) != nullptr || !checkpoint.tokenizer_model().empty();
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::LoadFrom(const Checkpoint& checkpoint) {
+  const Checkpoint::Entry* entry = checkpoint.Find(kTokenizerTensor);
+  if (entry == nullptr && checkpoint.tokenizer_model().empty()) {
+    return absl::NotFoundError("the text encoder has neither a tensor tokenizer_json nor a tokenizer.model");
+  }
+  if (entry == nullptr) return Load(checkpoint.tokenizer_model());
+  const std::string name = checkpoint.Describe(kTokenizerTensor);
+  if (entry->tensor->dtype != DType::kU8 || entry->tensor->bytes > kMaxTokenizerBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": must be U8 or I8 and have at most ", kMaxTokenizerBytes, " bytes"));
+  }
+  std::string json(entry->tensor->bytes, '\0');
+  KINORA_RETURN_IF_ERROR(entry->file->Read(*entry->tensor, 0, entry->tensor->bytes, json.data()));
+  return WithPath(FromJson(json), name);
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromModel(std::string_view serialized,

@@ -94,8 +94,9 @@ absl::Status Checkpoint::AddConfig(const ComponentFile& file) {
 // Looks in the folder of the weights, and in tokenizer/ in or beside it.
 absl::Status Checkpoint::FindTokenizer(const ComponentFile& text_encoder) {
   const fs::path root = fs::path(text_encoder.path).parent_path();
-  for (const fs::path& candidate : {root / "tokenizer.model", root / "tokenizer" / "tokenizer.model",
-                                    root / ".." / "tokenizer" / "tokenizer.model"}) {
+  for (const fs::path& candidate :
+       {root / "tokenizer.model", root / "tokenizer" / "tokenizer.model", root / ".." / "tokenizer" / "tokenizer.model",
+        root / "tokenizer.json", root / "tokenizer" / "tokenizer.json", root / ".." / "tokenizer" / "tokenizer.json"}) {
     std::error_code error;
     if (!fs::is_regular_file(candidate, error)) continue;
     tokenizer_model_ = candidate.lexically_normal().string();

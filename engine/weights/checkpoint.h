@@ -48,7 +48,8 @@ class Checkpoint {
   const std::map<std::string, std::string, std::less<>>& component_configs() const { return component_configs_; }
   // spatial_upsampler, temporal_upsampler -> text of its configuration, for the upsamplers given.
   const std::map<std::string, std::string, std::less<>>& upsampler_configs() const { return upsampler_configs_; }
-  // Path of the SentencePiece model; empty if the text encoder's folder and tokenizer/ in or beside it have none.
+  // Path of the tokenizer.model, or else of the tokenizer.json; empty if the text encoder's folder and tokenizer/ in or
+  // beside it have neither.
   const std::string& tokenizer_model() const { return tokenizer_model_; }
   // Text of the tokenizer_config.json beside the tokenizer model; empty if there is none.
   const std::string& tokenizer_config() const { return tokenizer_config_; }

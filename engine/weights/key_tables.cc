@@ -105,10 +105,15 @@ constexpr std::string_view kUnread[] = {
     "text_encoder.vision_tower.",
     "text_encoder.vision_model.",
     "text_encoder.multi_modal_projector.",
+    "text_encoder.audio_projector.",
+    "text_encoder.vision_embedder.",
+    "text_encoder.embed_vision.",
+    "text_encoder.embed_audio.",
     "text_encoder.language_model.lm_head.",
     "text_encoder.lm_head.",
     "text_encoder.spiece_model",  // tokenizer.model as bytes, in single-file encoders
     "text_encoder.tokenizer_json",
+    "text_encoder.hf_asset__",  // settings of the tokenizer, and a chat template
 };
 
 // The number in `key` at the "#" of `pattern`, 0 without a "#", and the rest of `key` after the pattern.

@@ -22,7 +22,7 @@ std::string CanonicalFromDiffusers(std::string_view component, std::string_view 
 // Returns (component, key).
 std::pair<std::string, std::string> DiffusersFromCanonical(std::string_view canonical, int encoder_levels = 4);
 
-// For keys of a Gemma-3 folder or file. Replaces language_model.model., model.language_model. or model. by
+// For keys of a Gemma folder or file. Replaces language_model.model., model.language_model. or model. by
 // "text_encoder."; moves text_embedding_projection.* to text_projection; prepends "text_encoder." to other keys.
 std::string CanonicalFromTextEncoder(std::string_view key);
 
@@ -31,7 +31,7 @@ std::string CanonicalFromTextEncoder(std::string_view key);
 std::string CanonicalFromUpsampler(std::string_view key);
 
 // Whether the tensor occurs in published files but no code reads it: other statistics of the VAEs, the inverse STFT
-// basis, Gemma's vision tower and projector, its tied output head, the filter of an upsampler by a whole factor; and
+// basis, Gemma's towers and projectors, its tied output head, the filter of an upsampler by a whole factor; and
 // the VAE encoders, which a process that only decodes skips.
 bool IsKnownUnread(std::string_view canonical);
 

@@ -36,8 +36,8 @@ struct SafetensorsHeader {
 };
 
 // json: the header's text. data_bytes: the bytes after it in the file. Fails with InvalidArgument for invalid JSON,
-// invalid structure, a repeated name, a dtype other than F32 F16 BF16 F8_E4M3 F8_E5M2 I64 I32 U8 BOOL, more than 6
-// dimensions, size != shape × dtype, overlap, or a gap.
+// invalid structure, a repeated name, a dtype other than F32 F16 BF16 F8_E4M3 F8_E5M2 I64 I32 U8 I8 (read as
+// U8) BOOL, more than 6 dimensions, size != shape × dtype, overlap, or a gap.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, int64_t data_bytes);
 
 // Returns what precedes the data in a file: the header's length and the header, padded to a multiple of 8 bytes.

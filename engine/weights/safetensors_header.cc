@@ -24,7 +24,8 @@ struct NamedDType {
 };
 constexpr NamedDType kDTypes[] = {{"F32", DType::kF32},        {"F16", DType::kF16},        {"BF16", DType::kBF16},
                                   {"F8_E4M3", DType::kF8E4M3}, {"F8_E5M2", DType::kF8E5M2}, {"I64", DType::kI64},
-                                  {"I32", DType::kI32},        {"U8", DType::kU8},          {"BOOL", DType::kBool}};
+                                  {"I32", DType::kI32},        {"U8", DType::kU8},          {"BOOL", DType::kBool},
+                                  {"I8", DType::kU8}};  // bytes, some of which are texts
 
 // One tensor's entry as written, before it is checked.
 struct RawTensor {
@@ -130,7 +131,7 @@ absl::StatusOr<DType> ParseDType(std::string_view name) {
     if (known.name == name) return known.dtype;
   }
   return absl::InvalidArgumentError(
-      Cat("dtype ", name, " is not supported; F32, F16, BF16, F8_E4M3, F8_E5M2, I64, I32, U8 and BOOL are"));
+      Cat("dtype ", name, " is not supported; F32, F16, BF16, F8_E4M3, F8_E5M2, I64, I32, U8, I8 and BOOL are"));
 }
 
 absl::StatusOr<TensorInfo> Check(RawTensor raw, int64_t data_bytes) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/dry_communicator.h"
+#include "engine/text/tokenizer.h"
 #include "engine/weights/lora.h"
 #include "server/request/model_conversion.h"
 #include "server/worker/lora_folder.h"
@@ -59,9 +60,9 @@ absl::Status CheckModelConfig(const v1::WorkerConfig& config) {
   KINORA_RETURN_IF_ERROR(CheckRanks(config, read.shape, traits.device, config.world_size()));
   if (!config.lora_folder().empty()) KINORA_RETURN_IF_ERROR(LoraFolder::Check(config.lora_folder()));
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(read.pipeline.files));
-  if (checkpoint->tokenizer_model().empty()) {
+  if (!Tokenizer::IsIn(*checkpoint)) {
     return absl::InvalidArgumentError(
-        "model: has no text encoder with a tokenizer.model; give its folder as text_encoder=DIR");
+        "model: has no text encoder with a tokenizer; give its folder as text_encoder=DIR");
   }
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(read.shape));
   GenerationRequest usual;

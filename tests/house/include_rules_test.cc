@@ -36,7 +36,7 @@ const std::map<std::string, std::vector<std::string>>& Allowed() {
       {"engine/processes", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
       {"engine/weights", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
       {"engine/config", {"engine/base/", "engine/tensor/", "engine/weights/"}},
-      {"engine/text", {"engine/base/", "engine/weights/json_text.h"}},
+      {"engine/text", {"engine/base/", "engine/weights/checkpoint.h", "engine/weights/json_text.h"}},
       {"engine/model",
        {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/", "engine/weights/", "engine/config/",
         "engine/text/"}},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "tests/testing/status_matchers.h"
@@ -134,6 +135,15 @@ TEST(Checkpoint, ShardedTextEncodersAndTheirTokenizerAreFound) {
   EXPECT_THAT(Keys(*model), testing::ElementsAre("text_encoder.embed_tokens.weight", "text_encoder.norm.weight",
                                                  "text_encoder.vision_tower.x", "transformer.proj_out.weight"));
   EXPECT_EQ(model->tokenizer_model(), folder.File("tokenizer/tokenizer.model"));
+  const auto tokenizer = [&] {
+    return Checkpoint::Open({.paths = {folder.File("dit")}, .text_encoder = folder.File("gemma")})
+        .value()
+        ->tokenizer_model();
+  };
+  folder.Write("gemma/tokenizer.json", "{}");
+  EXPECT_EQ(tokenizer(), folder.File("tokenizer/tokenizer.model"));  // rather than a tokenizer.json
+  std::filesystem::remove(folder.File("tokenizer/tokenizer.model"));
+  EXPECT_EQ(tokenizer(), folder.File("gemma/tokenizer.json"));
   EXPECT_EQ(model->component_configs().at("text_encoder"), "{\"model_type\":\"gemma3\"}");
 }
 

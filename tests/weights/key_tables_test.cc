@@ -42,10 +42,13 @@ TEST(KeyTables, TextEncoderKeysOfEachPublishedNamingMeet) {
               "text_encoder.embed_tokens.weight");
   }
   for (const char* unread : {"vision_tower.encoder.x", "model.vision_tower.encoder.x", "multi_modal_projector.y",
-                             "lm_head.weight", "model.multi_modal_projector.y", "language_model.lm_head.weight"}) {
+                             "lm_head.weight", "model.multi_modal_projector.y", "language_model.lm_head.weight",
+                             "vision_model.z", "audio_projector.z", "model.vision_embedder.z", "model.embed_vision.z",
+                             "model.embed_audio.z", "tokenizer_json", "hf_asset__tokenizer_config.json"}) {
     EXPECT_TRUE(IsKnownUnread(CanonicalFromTextEncoder(unread))) << unread;
   }
   EXPECT_FALSE(IsKnownUnread("text_encoder.layers.0.mlp.up_proj.weight"));
+  EXPECT_FALSE(IsKnownUnread(CanonicalFromTextEncoder("model.layers.0.layer_scalar")));
 }
 
 TEST(KeyTables, WhatDecodersAndStatisticsNeedIsNotAmongTheUnread) {
@@ -61,8 +64,12 @@ TEST(KeyTables, WhatDecodersAndStatisticsNeedIsNotAmongTheUnread) {
   }
 }
 
+TEST(KeyTables, TheDurationHeadIsAComponent) {
+  EXPECT_EQ(CanonicalFromSingleFile("duration_head.mlp_out.weight"), "duration_head.mlp_out.weight");
+}
+
 TEST(KeyTables, AKeyOfNoKnownComponentHasNoCanonicalName) {
-  EXPECT_EQ(CanonicalFromSingleFile("safety_head.mlp.weight"), std::nullopt);
+  EXPECT_EQ(CanonicalFromSingleFile("caption_head.mlp.weight"), std::nullopt);
   EXPECT_EQ(CanonicalFromSingleFile(""), std::nullopt);
 }
 
