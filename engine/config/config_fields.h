@@ -28,7 +28,7 @@ class ConfigProblems {
 // Bounds. Larger values mean a damaged or hostile file, which is rejected before anything is allocated.
 inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxHeads = 1024;
-inline constexpr int64_t kMaxHeadDim = 256;    // limit of attention's workspace; Gemma's heads are as large
+inline constexpr int64_t kMaxHeadDim = 256;    // limit of attention in chunks
 inline constexpr int64_t kMaxWidth = 1 << 14;  // widest row that kernels keep in float32 at once
 inline constexpr int64_t kMaxSide = 1 << 14;   // pixels or frames
 inline constexpr int64_t kMaxSteps = 999;

@@ -206,8 +206,9 @@ void ExpectText(const ModelConfig& model, ShapeCheck* check) {
   if (!model.gemma) return;
   const GemmaConfig& g = *model.gemma;
   check->Expect("text_encoder", "embed_tokens.weight", {g.vocabulary, g.width});
+  const bool local = g.sliding[g.layers - 1];
   check->Expect("text_encoder", Cat("layers.", g.layers - 1, ".self_attn.k_proj.weight"),
-                {g.kv_heads * g.head_dim, g.width});
+                {g.kv_heads_of(local) * g.head_dim_of(local), g.width});
   check->ExpectNone("text_encoder", Cat("layers.", g.layers, "."), Cat(g.layers, " layers"));
 }
 

@@ -13,6 +13,7 @@
 
 #include "engine/config/decoder_config.h"
 #include "engine/config/encoder_config.h"
+#include "engine/config/gemma_config.h"
 #include "engine/config/upsampler_config.h"
 
 namespace kinora {
@@ -94,24 +95,6 @@ struct ConnectorConfig {
 
   int64_t flat_width() const { return text_width * text_states; }  // in-features of the projections
   friend bool operator==(const ConnectorConfig&, const ConnectorConfig&) = default;
-};
-
-struct GemmaConfig {  // Gemma-3, text part
-  int64_t vocabulary = 262208;
-  int64_t width = 3840;
-  int64_t ff_width = 15360;
-  int64_t layers = 48;
-  int64_t heads = 16;
-  int64_t kv_heads = 8;
-  int64_t head_dim = 256;
-  double norm_eps = 1e-6;
-  double query_scale = 256.0;  // attention logits are q·k / sqrt(query_scale)
-  double global_rope_theta = 1e6;
-  double global_rope_factor = 1.0;  // "linear" scaling: frequencies / factor; 8 in the 12B model
-  double local_rope_theta = 1e4;
-  int64_t sliding_window = 1024;
-  std::vector<bool> sliding;  // [layers]: true: local attention
-  friend bool operator==(const GemmaConfig&, const GemmaConfig&) = default;
 };
 
 struct SchedulerConfig {

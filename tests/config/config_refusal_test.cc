@@ -237,8 +237,8 @@ TEST(Refusals, TextEncodersOfAnotherKindAreNamed) {
     return ParseGemmaConfig("{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":6" + fields + "}");
   };
   ASSERT_THAT(parse(""), IsOk());
-  EXPECT_THAT(ParseGemmaConfig(R"({"model_type":"gemma4_unified"})"),
-              StatusIs(StatusCode::kUnimplemented, HasSubstr("Gemma-4")));
+  EXPECT_THAT(ParseGemmaConfig(R"({"model_type":"gemma4"})"),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("gemma4_unified")));
   EXPECT_THAT(ParseGemmaConfig(R"({"model_type":"llama"})"),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"llama\" is not supported")));
   EXPECT_THAT(parse(R"(,"attn_logit_softcapping":50.0)"),
@@ -261,6 +261,28 @@ TEST(Refusals, TextEncodersOfAnotherKindAreNamed) {
   }
   EXPECT_THAT(parse(R"(,"rope_scaling":{"rope_type":"linear","factor":0})"),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("rope_scaling.factor: 0 must be a number in 0.001")));
+}
+
+TEST(Refusals, PartsOfGemma4ThatLtx25DoesNotHaveAreNamed) {
+  const auto parse = [](const std::string& fields) {
+    return ParseGemmaConfig(R"({"model_type":"gemma4_unified","text_config":{"num_hidden_layers":2)" + fields + "}}");
+  };
+  EXPECT_THAT(parse(R"(,"final_logit_softcapping":30.0,"use_bidirectional_attention":"vision")"), IsOk());
+  for (const auto& [fields, problem] : std::vector<std::pair<std::string, std::string>>{
+           {R"(,"num_kv_shared_layers":1)", "num_kv_shared_layers"},
+           {R"(,"use_double_wide_mlp":true)", "use_double_wide_mlp"},
+           {R"(,"hidden_size_per_layer_input":256)", "hidden_size_per_layer_input"},
+           {R"(,"enable_moe_block":true)", "enable_moe_block"},
+           {R"(,"use_bidirectional_attention":"all")", "use_bidirectional_attention: \"all\""},
+           {R"(,"per_layer_config":{})", "per_layer_config"},
+           {R"(,"attention_bias":true)", "attention_bias"},
+           {R"(,"global_head_dim":1024)", "global_head_dim"},
+           {R"(,"layer_types":["full_attention","sliding_attention"])", "the last layer must be full_attention"},
+           {R"(,"num_global_key_value_heads":3,"attention_k_eq_v":true)", "num_global_key_value_heads: 3 must divide"},
+           {R"(,"rope_parameters":{"full_attention":{"rope_type":"yarn"}})", "rope_type: \"yarn\""},
+       }) {
+    EXPECT_THAT(parse(fields), StatusIs(StatusCode::kInvalidArgument, HasSubstr(problem))) << fields;
+  }
 }
 
 }  // namespace

@@ -22,12 +22,14 @@ from golden import (
     condition_cases,
     diffusion_cases,
     encoder_cases,
+    gemma4_cases,
     given_noise_cases,
     kept_cases,
     lightricks,
     lightricks_cases,
     lora_cases,
     ltx_2_5_cases,
+    pipeline_2_5_cases,
     pipeline_cases,
     released_heads_cases,
     res2s_cases,
@@ -66,7 +68,18 @@ def main() -> None:
     groups = list(GROUPS)
     if args.lightricks:
         lightricks.enable(args.lightricks)
-        groups += [lightricks_cases, ancestral_cases, ltx_2_5_cases, res2s_cases, condition_cases, kept_cases, given_noise_cases, sound_cases]
+        groups += [
+            lightricks_cases,
+            ancestral_cases,
+            gemma4_cases,
+            ltx_2_5_cases,
+            pipeline_2_5_cases,
+            res2s_cases,
+            condition_cases,
+            kept_cases,
+            given_noise_cases,
+            sound_cases,
+        ]
     for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):

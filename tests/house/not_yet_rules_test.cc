@@ -33,7 +33,6 @@ struct Gap {
 };
 constexpr Gap kGaps[] = {
     {"LTX-2.5", "engine/config/config_reader.cc", "not available yet; LTX-2.0 and LTX-2.3 are"},
-    {"Gemma-4", "engine/config/config_gemma.cc", "Gemma-4, the text encoder of LTX-2.5, is not available yet"},
     {"reference videos", "engine/weights/lora.cc", "reference videos are not available yet"},
     {"interleaved rotation", "engine/model/connector.cc", "of the connectors: not available yet"},
     {"timestep-conditioned video decoders", "engine/model/video_decoder.cc", "timestep_conditioning is not available"},

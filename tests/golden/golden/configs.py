@@ -54,6 +54,45 @@ def gemma_file(text: dict, vision: dict) -> dict:
     }
 
 
+GEMMA4 = {  # Gemma-4's text_config, as in Lightricks' text encoder files; full layers are not every sixth
+    "attention_bias": False,
+    "attention_k_eq_v": True,
+    "final_logit_softcapping": 30.0,
+    "global_head_dim": 32,
+    "head_dim": 16,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "layer_types": [f"{kind}_attention" for kind in ("sliding", "full", "sliding", "full")],
+    "max_position_embeddings": 262144,
+    "model_type": "gemma4_unified_text",
+    "num_attention_heads": 4,
+    "num_global_key_value_heads": 1,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 2,
+    "num_kv_shared_layers": 0,
+    "rms_norm_eps": 1e-06,
+    "rope_parameters": {
+        "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1000000.0, "rope_type": "proportional"},
+        "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+    },
+    "sliding_window": 16,
+    "use_bidirectional_attention": "vision",
+    "use_double_wide_mlp": False,
+    "vocab_size": 160,
+}
+
+
+def gemma4_file(text: dict) -> dict:
+    """Returns `gemma_config` of a text encoder's metadata, with towers as small as they may be."""
+    return {
+        "architectures": ["Gemma4UnifiedForConditionalGeneration"],
+        "gemma_version": "gemma4-12b-ltx-v1",
+        "model_type": "gemma4_unified",
+        "text_config": dict(text),
+    }
+
+
 _TRANSFORMER = {  # shared by 2.0 and 2.3
     "_class_name": "AVTransformer3DModel",
     "_diffusers_version": "0.25.1",

@@ -12,6 +12,7 @@ PREFIX = {  # prefix of a module's names in the single file
     "vocoder": "vocoder.",
     "latent_upsampler": "",  # a separate file
     "gemma": "",
+    "duration_head": "duration_head.",
 }
 
 _RULES = {  # (pattern, replacement), applied in order
@@ -55,6 +56,7 @@ _RULES = {  # (pattern, replacement), applied in order
         (r"\.downsample\.filter$", ".downsample.lowpass.filter"),
     ],
     "latent_upsampler": [],
+    "duration_head": [],
     "gemma": [
         (r"^model\.language_model\.", "language_model.model."),
         (r"^model\.vision_tower\.", "vision_tower.vision_model."),
