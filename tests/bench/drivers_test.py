@@ -63,6 +63,7 @@ def resume_cost(build: Path, _folder: Path) -> None:
 DRIVERS = {
     "audio_bench": lambda build, _: run(build / "tests/bench/audio_bench", 0.1, 2, 1, expected="vocoder_2_3"),
     "group_bench": lambda build, _: run(build / "tests/bench/group_bench", 1, 64, expected="tokens=2"),
+    "resume_bench": lambda build, _: run(build / "tests/bench/resume_bench", 2, 64, 64, 9, expected="res_2s"),
     "ranks_bench": lambda build, _: run(build / "tests/bench/ranks_bench", 2, 1, 64, expected="tokens=2"),
     "model_bench": model_bench,
     "matmul_bench": matmul_bench,
