@@ -16,19 +16,23 @@ extern const unsigned char kReleased20[];
 extern const size_t kReleased20Size;
 extern const unsigned char kReleased23[];
 extern const size_t kReleased23Size;
+extern const unsigned char kReleased25[];
+extern const size_t kReleased25Size;
 
 namespace {
 
 struct Released {
   const char* name;
-  std::string_view json;  // {"model_version", "config"}
+  std::string_view json;  // {"model_version", "config"} and, if the text encoder is not Gemma-3, "gemma_config"
 };
 
 std::vector<Released> AllReleased() {
   const auto text = [](const unsigned char* bytes, size_t size) {
     return std::string_view(reinterpret_cast<const char*>(bytes), size);
   };
-  return {{"ltx-2-19b", text(kReleased20, kReleased20Size)}, {"ltx-2.3-22b", text(kReleased23, kReleased23Size)}};
+  return {{"ltx-2-19b", text(kReleased20, kReleased20Size)},
+          {"ltx-2.3-22b", text(kReleased23, kReleased23Size)},
+          {"ltx-2.5-22b", text(kReleased25, kReleased25Size)}};
 }
 
 // config.json of google/gemma-3-12b-it: every sixth layer attends globally.
@@ -53,6 +57,9 @@ absl::StatusOr<ModelConfig> ReleasedModelConfig(std::string_view name) {
     KINORA_ASSIGN_OR_RETURN(ModelConfig config, ParseLightricksConfig(json.at("config").dump(),
                                                                       json.at("model_version").get<std::string>()));
     config.gemma = Gemma12B();
+    if (json.contains("gemma_config")) {
+      KINORA_ASSIGN_OR_RETURN(config.gemma, ParseGemmaConfig(json.at("gemma_config").dump()));
+    }
     KINORA_RETURN_IF_ERROR(ValidateModelConfig(config));
     return config;
   }

@@ -121,7 +121,7 @@ TEST(Config, VersionsNameTheirFamily) {
 }
 
 TEST(Config, ReleasedModelsAreKnownByNameWithTheirTextEncoder) {
-  for (const auto& [name, version] : {std::pair("ltx-2-19b", "2.0"), {"ltx-2.3-22b", "2.3"}}) {
+  for (const auto& [name, version] : {std::pair("ltx-2-19b", "2.0"), {"ltx-2.3-22b", "2.3"}, {"ltx-2.5-22b", "2.5"}}) {
     KINORA_ASSERT_OK_AND_ASSIGN(ModelConfig released, ReleasedModelConfig(name));
     ASSERT_TRUE(released.gemma.has_value()) << name;
     EXPECT_EQ(std::count(released.gemma->sliding.begin(), released.gemma->sliding.end(), false), 8);
@@ -129,7 +129,8 @@ TEST(Config, ReleasedModelsAreKnownByNameWithTheirTextEncoder) {
     KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig file, ParseConfig(ReadConfigFile(Cat("lightricks_", version))));
     EXPECT_TRUE(released == file) << name;
   }
-  EXPECT_THAT(ReleasedModelConfig("ltx-2.3"), StatusIs(StatusCode::kNotFound, HasSubstr("ltx-2-19b, ltx-2.3-22b")));
+  EXPECT_THAT(ReleasedModelConfig("ltx-2.3"),
+              StatusIs(StatusCode::kNotFound, HasSubstr("ltx-2-19b, ltx-2.3-22b, ltx-2.5-22b")));
 }
 
 TEST(Config, ADistilledSchedulerSaysSo) {

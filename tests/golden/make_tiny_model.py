@@ -4,7 +4,8 @@
     python tests/golden/make_tiny_model.py [--output models/tiny] [--lightricks CHECKOUT]
 
 Needs torch, diffusers, transformers, sentencepiece, protobuf. Deterministic. With --lightricks, Lightricks' own
-configurators also build every component from the written metadata and load the written tensors strictly.
+configurators also build every component from the written metadata and load the written tensors strictly, and
+models/tiny-2.5 is written: a random-weight LTX-2.5 in the layout of Lightricks' separate files.
 """
 
 import argparse
@@ -50,6 +51,10 @@ def main() -> None:
         lightricks.enable(args.lightricks)
         lightricks.check_loads(args.output / tiny.FILE)
         print("loaded strictly by Lightricks' configurators")
+        from golden import tiny_2_5
+
+        torch.set_grad_enabled(False)
+        tiny_2_5.write(tiny_2_5.FOLDER)
 
 
 if __name__ == "__main__":

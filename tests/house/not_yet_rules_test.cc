@@ -32,7 +32,8 @@ struct Gap {
   const char* rejection;
 };
 constexpr Gap kGaps[] = {
-    {"LTX-2.5", "engine/config/config_reader.cc", "not available yet; LTX-2.0 and LTX-2.3 are"},
+    {"the diffusion decoder of LTX-2.5", "engine/config/config_lightricks.cc",
+     "give the file of the convolution decoder"},
     {"reference videos", "engine/weights/lora.cc", "reference videos are not available yet"},
     {"interleaved rotation", "engine/model/connector.cc", "of the connectors: not available yet"},
     {"timestep-conditioned video decoders", "engine/model/video_decoder.cc", "timestep_conditioning is not available"},

@@ -180,7 +180,6 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
   const std::string root = std::string(KINORA_SOURCE_DIR) + "/";
   PipelineOptions options;
   options.files.paths = {root + parameters["model"].get<std::string>()};
-  options.files.text_encoder = root + parameters["text_encoder"].get<std::string>();
   const Json loras = parameters.value("loras", Json::object());
   for (const auto& [id, lora] : loras.items()) {
     options.files.loras.push_back({id, root + lora["file"].get<std::string>()});
@@ -188,6 +187,7 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
   const auto file = [&](const char* name) {
     return parameters.contains(name) ? root + parameters[name].get<std::string>() : "";
   };
+  options.files.text_encoder = file("text_encoder");
   options.files.distilled_lora = file("distilled_lora");
   options.files.spatial_upsampler = file("spatial_upsampler");
   if (parameters.contains("upsampler_case")) {
@@ -195,7 +195,8 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
     const bool of_time = name.starts_with("upsampler_temporal");
     (of_time ? options.files.temporal_upsampler : options.files.spatial_upsampler) = UpsamplerOf(name);
   }
-  options.files.kind = ModelFiles::Kind::kDev;
+  using Kind = ModelFiles::Kind;
+  options.files.kind = parameters.value("kind", "dev") == "dev" ? Kind::kDev : Kind::kDistilled;
   options.device = "cpu";  // ignored by RenderOn
   options.precision = precision;
   return options;

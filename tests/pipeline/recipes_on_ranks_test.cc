@@ -14,7 +14,8 @@ namespace {
 class RecipeOnRanks : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, RecipeOnRanks,
                          testing::Values("pipeline_two_stage", "pipeline_distilled_two_stage", "pipeline_hq",
-                                         "pipeline_hq_image", "pipeline_x1_5_image", "pipeline_temporal_x2_image"),
+                                         "pipeline_hq_image", "pipeline_x1_5_image", "pipeline_temporal_x2_image",
+                                         "pipeline_2_5_distilled_two_stage", "pipeline_2_5_distilled_image"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(RecipeOnRanks, OfTokensAndGuidanceAllIsTheSameToTheBit) {

@@ -14,7 +14,7 @@ import torch
 from golden import configs, layouts, lightricks, lora_cases, pipeline_cases, tiny, two_stage_cases, upsampler_cases
 from golden.case import Case, Tensors
 
-_STRIDE = 6
+STRIDE = 6
 _DATA = "tests/golden/data/"
 
 
@@ -229,7 +229,7 @@ class Run:
 
         model = self.models.transformer(self.distilled[stage - 1])
         time = self.upscaling.time if stage == 1 else 1
-        with _latents_of(16):
+        with _latents_of(self.models.meta["config"]["transformer"]["in_channels"]):
             return Stage(Builder(), torch.float32, torch.device("cpu"))(
                 denoiser,
                 torch.tensor(sigmas),
@@ -297,14 +297,14 @@ class Run:
                 ModalitySpec(context=audio_context, initial_latent=audio.latent, noise_scale=scale),
             )
             second = {"sigmas_stage2": torch.tensor(two_stage_cases.SECOND)}
-            keyframes = any(shown.append for shown in self.shown)
-            sound = audio if keyframes != self.second_sound else sound
+            of_second = request["recipe"] == "DISTILLED_TWO_STAGE" or any(shown.append for shown in self.shown)
+            sound = audio if of_second != self.second_sound else sound
         frames, waveform = self.models.decode(video.latent, sound.latent)
         large = len(frames) > 9 or self.hq or up.case
         return (second if large else second | {"waveform": waveform}) | {
             "video_latent": video.latent,
             "audio_latent": sound.latent,
-            "frames": frames[:, ::_STRIDE, ::_STRIDE].contiguous(),
+            "frames": frames[:, ::STRIDE, ::STRIDE].contiguous(),
             "sigmas": torch.tensor(request["sigmas"]),
         }
 
@@ -353,7 +353,7 @@ def case_of(models: Models, name: str, request: dict, pictures: Tensors, shown: 
         "request": whole,
         "model": f"models/tiny/{tiny.FILE}",
         "text_encoder": "models/tiny/gemma",
-        "frame_stride": _STRIDE,
+        "frame_stride": STRIDE,
     }
     if _in_two_stages(request):
         upscaling = _UPSCALINGS[request.get("upsampler", "x2")]

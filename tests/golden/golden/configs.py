@@ -306,11 +306,27 @@ def ltx_2_5() -> dict:
     transformer |= {
         "in_channels": 8,
         "out_channels": 8,
+        "num_attention_heads": 2,
+        "attention_head_dim": 24,
+        "cross_attention_dim": 48,
+        "audio_num_attention_heads": 2,
+        "audio_attention_head_dim": 8,
+        "audio_cross_attention_dim": 16,
+        "caption_channels": 48,
+        "connector_num_layers": 1,
+        "connector_num_attention_heads": 2,
+        "connector_attention_head_dim": 24,
+        "audio_connector_num_layers": 1,
+        "audio_connector_num_attention_heads": 2,
+        "audio_connector_attention_head_dim": 8,
         "ff_bias": False,
         "use_keyframes_abs_pos_embedding": True,
         "text_encoder_norm_type": "PER_TOKEN_RMS",
     }
     vae |= {"latent_channels": 8, "encoder_base_channels": 8}
+    meta["config"]["audio_vae"]["model"]["params"]["ddconfig"]["ch"] = 2
+    vocoder = meta["config"]["vocoder"]
+    vocoder["vocoder"]["upsample_initial_channel"] = 16
     return meta | {"model_version": "2.5.0"}
 
 

@@ -103,13 +103,27 @@ def _mistakes(case: Case, model: torch.nn.Module) -> None:
         case.removed[f"layer {i} MLP"] = s.broken(case, s.removed(layer.post_feedforward_layernorm))
 
 
-def _gemma4() -> Case:
+def redrawn_encoder(text: dict, seed: int):
+    """Returns Lightricks' encoder with redrawn weights."""
     # Logits have no scale, so weights around 1 would give attention to one key alone.
-    encoder = redraw.redraw(_encoder(configs.GEMMA4), 91, gains={"q_norm.weight": 0.15})
-    model = encoder.model.model.language_model
-    scalars = 0.6 + 0.35 * torch.rand(len(model.layers), generator=torch.Generator().manual_seed(92))
-    for layer, scalar in zip(model.layers, scalars, strict=True):
+    encoder = redraw.redraw(_encoder(text), seed, gains={"q_norm.weight": 0.15})
+    layers = encoder.model.model.language_model.layers
+    scalars = 0.6 + 0.35 * torch.rand(len(layers), generator=torch.Generator().manual_seed(seed + 1))
+    for layer, scalar in zip(layers, scalars, strict=True):
         layer.layer_scalar.fill_(float(scalar.bfloat16()))
+    return encoder
+
+
+def flat_weights(encoder) -> dict[str, torch.Tensor]:
+    """Returns the language model's weights under the names of Lightricks' files."""
+    prefix = "model.model.language_model."
+    state = {k: v for k, v in encoder.state_dict().items() if k.startswith(prefix)}
+    return {"model." + k.removeprefix(prefix): v for k, v in state.items()}
+
+
+def _gemma4() -> Case:
+    encoder = redrawn_encoder(configs.GEMMA4, 91)
+    model = encoder.model.model.language_model
     mask = torch.stack([(torch.arange(_ROWS) >= _ROWS - n).long() for n in _VALID])
     ids = torch.randint(4, 150, mask.shape, generator=torch.Generator().manual_seed(93)) * mask
     for row, valid in enumerate(_VALID):
@@ -134,9 +148,7 @@ def _gemma4() -> Case:
         {"valid": _VALID},
         lightricks=True,
     )
-    prefix = "model.model.language_model."
-    state = {k: v for k, v in encoder.state_dict().items() if k.startswith(prefix)}
-    case.weights = {"model." + k.removeprefix(prefix): v for k, v in state.items()}  # flat, as released
+    case.weights = flat_weights(encoder)
     _mistakes(case, model)
     return case
 
@@ -154,9 +166,8 @@ def tokenizer_json() -> str:
     trained.normalizer = normalizers.Replace(" ", "▁")
     trained.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
     trained.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    trainer = trainers.BpeTrainer(
-        vocab_size=900, special_tokens=pieces, limit_alphabet=150, max_token_length=12, show_progress=False
-    )
+    # limit_alphabet would choose among equally frequent characters by chance.
+    trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=pieces, max_token_length=12, show_progress=False)
     trained.train_from_iterator(tokenizer.training_text(), trainer)
     trained.add_special_tokens(["<start_of_turn>", "<end_of_turn>"])
     trained.add_tokens([AddedToken(text, normalized=False) for text in ("\n", "\n\n", "\n\n\n", "[multimodal]")])
@@ -167,16 +178,20 @@ def tokenizer_json() -> str:
     return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
 
 
-def _tokenizer() -> Case:
+def reference_tokenizer(max_length: int):
+    """Returns Lightricks' tokenizer over tokenizer_json."""
     from ltx_core.text_encoders.gemma.tokenizer import LTXGemmaTokenizer
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    source = tokenizer_json()
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(source), bos_token="<bos>", eos_token="<eos>", pad_token="<pad>"
+        tokenizer_object=Tokenizer.from_str(tokenizer_json()), bos_token="<bos>", eos_token="<eos>", pad_token="<pad>"
     )
-    reference = LTXGemmaTokenizer(fast, max_length=_TOKENS)
+    return LTXGemmaTokenizer(fast, max_length=max_length)
+
+
+def _tokenizer() -> Case:
+    source, reference = tokenizer_json(), reference_tokenizer(_TOKENS)
     lines = [line for line in text_cases.lines() if "\x00" not in line][:_LINES]
     lines += ["red fox, the red  fox", "<bos>a<bos>", "\n\n\n\n\n", "a   b    c", " ".join(lines[:20])]
     lines.append("<0x0A><0x41>")

@@ -71,7 +71,7 @@ def _mistakes(case: Case, config: dict) -> None:
         )
 
 
-def _model(config: dict, seed: int) -> LTX2LatentUpsamplerModel:
+def redrawn(config: dict, seed: int) -> LTX2LatentUpsamplerModel:
     model = LTX2LatentUpsamplerModel(
         in_channels=config["in_channels"],
         mid_channels=config["mid_channels"],
@@ -87,7 +87,7 @@ def _model(config: dict, seed: int) -> LTX2LatentUpsamplerModel:
 
 def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
     config = _CONFIG | changes
-    model = _model(config, seed)
+    model = redrawn(config, seed)
     gen = torch.Generator().manual_seed(seed + 1)
     channels = config["in_channels"]
     inputs = {
@@ -108,7 +108,7 @@ def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
 def tiny(name: str) -> LTX2LatentUpsamplerModel:
     """Returns the module of a case for the latents of models/tiny."""
     seed, _, changes = _TINY[name]
-    return _model(_CONFIG | changes, seed)
+    return redrawn(_CONFIG | changes, seed)
 
 
 def cases() -> list[Case]:
