@@ -41,7 +41,10 @@ const json& Field(const json& object, const char* name) {
   return found == object.end() ? null : *found;
 }
 
+bool IsEmptyText(const json& value) { return value.is_string() && value.get_ref<const std::string&>().empty(); }
+
 // The document as it is read: pieces and merges go to lists, so that no tree of them exists.
+// NOLINTNEXTLINE(bugprone-exception-escape): only std::bad_alloc, which ends the process anyway
 class Reader {
  public:
   absl::Status Read(std::string_view text) {
@@ -126,21 +129,21 @@ absl::Status CheckModel(const json& model) {
   if (Field(model, "byte_fallback") != true) return Unsupported("model.byte_fallback", Field(model, "byte_fallback"));
   for (const char* name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"}) {
     const json& value = Field(model, name);
-    if (!value.is_null() && value != "" && value != false && value != 0.0) {
+    if (!value.is_null() && !IsEmptyText(value) && value != false && value != 0.0) {
       return Unsupported(absl::StrCat("model.", name), value);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status TakePieces(std::vector<std::pair<std::string, int64_t>> listed, TokenizerJson& out) {
-  for (auto& [text, id] : listed) {
+absl::Status TakePieces(const std::vector<std::pair<std::string, int64_t>>& listed, TokenizerJson& out) {
+  for (const auto& [text, id] : listed) {
     if (text.empty() || static_cast<int64_t>(text.size()) > kMaxPieceBytes) {
       return Damaged(absl::StrCat("model.vocab: the piece of id ", id, " has ", text.size(), " bytes"));
     }
     if (static_cast<size_t>(id) >= out.pieces.size()) out.pieces.resize(id + 1);
     if (!out.pieces[id].empty()) return Damaged(absl::StrCat("model.vocab: two pieces have the id ", id));
-    out.pieces[id] = std::move(text);
+    out.pieces[id] = text;
   }
   return absl::OkStatus();
 }
@@ -208,7 +211,7 @@ absl::Status TakeNormalizer(const json& normalizer, TokenizerJson& out) {
     return absl::OkStatus();
   }
   const json &from = Field(Field(normalizer, "pattern"), "String"), &to = Field(normalizer, "content");
-  if (type != "Replace" || !from.is_string() || from == "" || !to.is_string()) {
+  if (type != "Replace" || !from.is_string() || IsEmptyText(from) || !to.is_string()) {
     return Unsupported("normalizer", normalizer);
   }
   if (from.get_ref<const std::string&>().size() > kMaxPatternBytes ||
@@ -223,7 +226,7 @@ absl::Status TakePreTokenizer(const json& splitter, TokenizerJson& out) {
   if (splitter.is_null()) return absl::OkStatus();
   const json& pattern = Field(Field(splitter, "pattern"), "String");
   if (Field(splitter, "type") != "Split" || Field(splitter, "behavior") != "MergedWithPrevious" ||
-      Field(splitter, "invert") == true || !pattern.is_string() || pattern == "") {
+      Field(splitter, "invert") == true || !pattern.is_string() || IsEmptyText(pattern)) {
     return Unsupported("pre_tokenizer", splitter);
   }
   out.split_after = pattern.get<std::string>();
@@ -290,7 +293,7 @@ absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text) {
   KINORA_RETURN_IF_ERROR(reader.Read(text));
   KINORA_RETURN_IF_ERROR(CheckModel(Field(reader.rest, "model")));
   TokenizerJson out;
-  KINORA_RETURN_IF_ERROR(TakePieces(std::move(reader.pieces), out));
+  KINORA_RETURN_IF_ERROR(TakePieces(reader.pieces, out));
   Ids ids;
   ids.reserve(out.pieces.size());
   for (size_t id = 0; id < out.pieces.size(); ++id) {

@@ -32,7 +32,7 @@ absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, Arti
 }
 
 absl::Status CheckRoomForArtifacts(ArtifactStore& artifacts, int64_t bytes) {
-  const absl::Status room = artifacts.CheckRoom(bytes);
+  absl::Status room = artifacts.CheckRoom(bytes);
   if (!absl::IsResourceExhausted(room)) return room;
   const absl::Status full(room.code(), absl::StrCat("min_free_bytes: ", std::string(room.message())));
   return WithErrorInfo(WithRetryInfo(full, absl::Minutes(1)), "DISK_FULL");

@@ -51,8 +51,7 @@ absl::Status WriteALittle(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.ok()) return FileError(path, "create");
   const ssize_t written = write(file.get(), bytes.data(), bytes.size());
-  const absl::Status status =
-      written == static_cast<ssize_t>(bytes.size()) ? absl::OkStatus() : FileError(path, "write");
+  absl::Status status = written == static_cast<ssize_t>(bytes.size()) ? absl::OkStatus() : FileError(path, "write");
   unlink(path.c_str());
   return status;
 }
@@ -75,7 +74,7 @@ ScratchStore::~ScratchStore() {
 
 absl::Status ScratchStore::CheckRoom(int64_t bytes) {
   KINORA_RETURN_IF_ERROR(CheckPrivate(path_));
-  const absl::Status status = TryRoom(bytes);
+  absl::Status status = TryRoom(bytes);
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("scratch_directory: ", std::string(status.message())));
 }

@@ -311,6 +311,7 @@ void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
       [](JobTables& tables) -> absl::StatusOr<std::vector<UnfinishedJob>> {
         KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, tables.Unfinished());
         std::vector<UnfinishedJob> jobs;
+        jobs.reserve(records.size());
         for (JobRecord& record : records) jobs.push_back(ToUnfinished(std::move(record)));
         return jobs;
       },
