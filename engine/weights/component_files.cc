@@ -210,9 +210,8 @@ absl::StatusOr<ComponentFile> OpenNamed(const Part& part, const std::string& pat
 
 // The folder of LTX-2.5's separate files has a vae/, too, whose files have other names.
 bool IsDiffusersComponent(const fs::path& folder) {
-  return IsFile(folder / "config.json") ||
-         std::any_of(std::begin(kWeightNames), std::end(kWeightNames),
-                     [&](std::string_view name) { return IsFile(folder / name); });
+  return IsFile(folder / "config.json") || std::any_of(std::begin(kWeightNames), std::end(kWeightNames),
+                                                       [&](std::string_view name) { return IsFile(folder / name); });
 }
 
 // Adds the components of a diffusers folder. Returns false if `folder` is none.
