@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "engine/diffusion/sampler.h"
+#include "engine/diffusion/noisy_sampler.h"
 
 namespace kinora {
 
@@ -23,20 +23,10 @@ struct AncestralFactors {
 // Returns the factors of each step.
 std::vector<AncestralFactors> FactorsOfAncestral(absl::Span<const float> sigmas);
 
-class AncestralSampler : public Sampler {
+class AncestralSampler : public NoisySampler {
  public:
   void Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) override;
-  void SelectStep(Exec& exec, const Tensor& step) const override;
-  Tensor noise() const override { return noises_; }
-  void Step(Exec& exec, const Prediction& prediction, Tensor z) const override;
   void StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const override;
-  void Finish(Exec& exec, const Prediction& prediction, Tensor z) const override;
-
- private:
-  Tensor factors_;  // [RoomForSteps, slots·channels]
-  Tensor current_;  // [1, slots·channels]: a copy of the selected row
-  Tensor noises_;   // [RoomForNoise, tokens·channels]
-  Tensor noise_;    // [tokens, channels]: a copy of the selected row of noises_
 };
 
 }  // namespace kinora

@@ -9,7 +9,7 @@ namespace {
 constexpr float kLast = 0.0011f;  // replaces 0, which has no logarithm
 constexpr double kNoiseShare = 0.5;
 
-// Slots of a table row. Each holds the same value for all channels.
+// Slots of a row of factors.
 enum Slot : int { kAnchorLessOne, kZero, kX0, kHeld, kNoise, kNextAnchorLessOne, kNextX0, kNextZ, kSlots };
 
 // φ₁(−h), φ₂(−h).
@@ -85,54 +85,31 @@ std::vector<Res2sFactors> FactorsOfRes2s(absl::Span<const float> sigmas) {
 }
 
 void Res2sSampler::Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) {
-  const std::vector<Res2sFactors> factors = FactorsOfRes2s(sigmas);
-  const auto evaluations = static_cast<int64_t>(factors.size());
-  const int64_t channels = state.z.width();
-  factors_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(evaluations), kSlots * channels});
-  current_ = exec.arena.Alloc(DType::kF32, {1, kSlots * channels});
-  std::vector<float> table;
-  table.reserve(evaluations * kSlots * channels);
-  for (const Res2sFactors& f : factors) {
-    const double slots[kSlots] = {f.anchor - 1, 0, f.x0, f.held, f.noise, f.next_anchor - 1, f.next_x0, f.next_z};
-    for (const double slot : slots) table.insert(table.end(), channels, static_cast<float>(slot));
+  std::vector<float> factors;
+  for (const Res2sFactors& f : FactorsOfRes2s(sigmas)) {
+    for (const double slot : {f.anchor - 1, 0.0, f.x0, f.held, f.noise, f.next_anchor - 1, f.next_x0, f.next_z}) {
+      factors.push_back(static_cast<float>(slot));
+    }
   }
-  exec.ops.stream().CopyFromHost(table.data(), factors_.Rows(0, evaluations));
+  ReserveTables(exec, SamplerKind::kRes2s, kSlots, factors, state);
   const Tensor z = state.z.Rows(0, state.layout.tokens());
-  for (Tensor* kept : {&anchor_, &held_, &noise_}) *kept = exec.arena.Alloc(DType::kF32, z.shape());
+  for (Tensor* kept : {&anchor_, &held_}) *kept = exec.arena.Alloc(DType::kF32, z.shape());
   exec.ops.stream().Copy(z, anchor_);
   exec.ops.Fill(0.0f, held_);
-  noises_ = exec.arena.Alloc(DType::kF32, {RoomForNoise(SamplerKind::kRes2s, evaluations), z.elements()});
-  exec.ops.Fill(0.0f, noises_.Rows(evaluations - 1, evaluations));  // the last evaluation adds no noise
-}
-
-void Res2sSampler::SelectStep(Exec& exec, const Tensor& step) const {
-  exec.ops.GatherRows(factors_, step, 1.0f, current_);
-  exec.ops.GatherRows(noises_, step, 1.0f, noise_.Reshape({1, noise_.elements()}));
-}
-
-void Res2sSampler::Step(Exec& exec, const Prediction& prediction, Tensor z) const {
-  exec.ops.PredictX0(z, prediction.v, prediction.sigma, prediction.v);
-  exec.ops.CombineGuidance(prediction.v, prediction.weights, prediction.cond, prediction.x0);
-  MixWithClean(exec.ops, prediction, prediction.x0);
-  StepWithHeld(exec, prediction, z);
 }
 
 void Res2sSampler::StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const {
   Ops& ops = exec.ops;
-  const Modulation factors{.table = current_.Reshape({1, kSlots, z.width()})};
+  const Modulation factors = Factors();
   ops.Modulate(anchor_, {.modulation = factors, .scale_slot = kAnchorLessOne, .shift_slot = kZero}, z);
   ops.GatedAdd(prediction.x0, {.modulation = factors, .slot = kX0}, z);
   ops.GatedAdd(held_, {.modulation = factors, .slot = kHeld}, z);
-  ops.GatedAdd(noise_, {.modulation = factors, .slot = kNoise}, z);
+  ops.GatedAdd(SelectedNoise(), {.modulation = factors, .slot = kNoise}, z);
   MixWithClean(ops, prediction, z);
   ops.Modulate(anchor_, {.modulation = factors, .scale_slot = kNextAnchorLessOne, .shift_slot = kZero}, anchor_);
   ops.GatedAdd(prediction.x0, {.modulation = factors, .slot = kNextX0}, anchor_);
   ops.GatedAdd(z, {.modulation = factors, .slot = kNextZ}, anchor_);
   ops.stream().Copy(prediction.x0, held_);
-}
-
-void Res2sSampler::Finish(Exec& exec, const Prediction& prediction, Tensor z) const {
-  exec.ops.stream().Copy(prediction.x0, z);
 }
 
 std::vector<std::pair<const char*, Tensor>> Res2sSampler::Carried() const {

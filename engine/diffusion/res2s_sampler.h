@@ -16,7 +16,7 @@
 
 #include <vector>
 
-#include "engine/diffusion/sampler.h"
+#include "engine/diffusion/noisy_sampler.h"
 
 namespace kinora {
 
@@ -32,21 +32,14 @@ struct Res2sFactors {
 // Returns the factors of each evaluation.
 std::vector<Res2sFactors> FactorsOfRes2s(absl::Span<const float> sigmas);
 
-class Res2sSampler : public Sampler {
+class Res2sSampler : public NoisySampler {
  public:
   void Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) override;
-  void SelectStep(Exec& exec, const Tensor& step) const override;
-  Tensor noise() const override { return noises_; }
-  void Step(Exec& exec, const Prediction& prediction, Tensor z) const override;
   void StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const override;
-  void Finish(Exec& exec, const Prediction& prediction, Tensor z) const override;
   std::vector<std::pair<const char*, Tensor>> Carried() const override;
 
  private:
-  Tensor factors_;                // [RoomForSteps, slots·channels]
-  Tensor current_;                // [1, slots·channels]: a copy of the selected row
-  Tensor noises_;                 // [RoomForNoise, tokens·channels]
-  Tensor anchor_, held_, noise_;  // x̂, x0₁ and a copy of the selected row of noises_: [tokens, channels]
+  Tensor anchor_, held_;  // x̂ and x0₁: [tokens, channels]
 };
 
 }  // namespace kinora

@@ -47,7 +47,7 @@ class BytePairEncoder {
   };
   int32_t Find(std::string_view piece) const;
   std::vector<Symbol> Split(std::string_view text) const;
-  // Of the symbol at `position` with the next one.
+  // Returns the merge of the symbol at `position` with the symbol behind it.
   Merge MergeAt(const std::vector<Symbol>& symbols, int32_t position) const;
 
   std::unordered_map<std::string_view, int32_t> ids_;

@@ -37,7 +37,7 @@ class Checkpoint {
 
   // The files that hold components, without the tensors: tensors() has those.
   const std::vector<ComponentFile>& files() const { return files_; }
-  // Returns the file's that holds most of the component; null if none does.
+  // Returns the first file that holds a tensor of the component; null if none does.
   const ComponentFile* FileOf(std::string_view component) const;
   // Lightricks metadata: the text of the `config` JSON, with the section of each component from its own file, and the
   // `model_version` of the transformer's file; empty in a diffusers folder.

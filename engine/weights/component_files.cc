@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 
 #include "absl/strings/str_join.h"
@@ -154,8 +153,7 @@ absl::StatusOr<ComponentFile> OfUpsampler(Source source, const std::string& path
   return file;
 }
 
-absl::StatusOr<ComponentFile> OpenFile(Source source, const std::string& path) {
-  KINORA_ASSIGN_OR_RETURN(Shards shards, OpenSafetensors(path));
+absl::StatusOr<ComponentFile> OfFile(Source source, const std::string& path, Shards shards) {
   switch (KindOf(shards)) {
     case Kind::kTextEncoder:
       return OfTextEncoder(source, path, std::move(shards));
@@ -170,6 +168,11 @@ absl::StatusOr<ComponentFile> OpenFile(Source source, const std::string& path) {
   ComponentFile file = WithTensors(source, path, std::move(shards), CanonicalFromSingleFile);
   if (file.components.empty()) return absl::InvalidArgumentError(Cat(path, ": no tensor of an LTX-2 model in it"));
   return file;
+}
+
+absl::StatusOr<ComponentFile> OpenFile(Source source, const std::string& path) {
+  KINORA_ASSIGN_OR_RETURN(Shards shards, OpenSafetensors(path));
+  return OfFile(source, path, std::move(shards));
 }
 
 // path: a folder with config.json and weights, or a file.
@@ -260,6 +263,12 @@ std::vector<std::string> WeightFilesIn(const fs::path& folder) {
 
 bool Has(const ComponentFile& file, std::string_view component) { return file.components.contains(component); }
 
+std::set<std::string> ComponentsOf(const std::vector<ComponentFile>& files) {
+  std::set<std::string> all;
+  for (const ComponentFile& file : files) all.insert(file.components.begin(), file.components.end());
+  return all;
+}
+
 // Forms that this build cannot run, which a folder may hold beside those that it can.
 bool IsUnusable(const ComponentFile& file) {
   return AnyTensor(file.shards, [](std::string_view name) {
@@ -277,9 +286,7 @@ bool IsOfOtherKind(const ComponentFile& file, ModelFiles::Kind kind) {
 
 // Leaves each component of a folder's files to one of them.
 absl::Status ChooseAmong(const std::string& folder, ModelFiles::Kind kind, std::vector<ComponentFile>& files) {
-  std::set<std::string> all;
-  for (const ComponentFile& file : files) all.insert(file.components.begin(), file.components.end());
-  for (const std::string& component : all) {
+  for (const std::string& component : ComponentsOf(files)) {
     std::vector<ComponentFile*> having;
     for (ComponentFile& file : files) {
       if (Has(file, component)) having.push_back(&file);
@@ -309,9 +316,9 @@ absl::Status AddFolder(const std::string& folder, ModelFiles::Kind kind, const s
                        std::vector<ComponentFile>& files) {
   std::vector<ComponentFile> found;
   for (const std::string& path : WeightFilesIn(folder)) {
-    KINORA_ASSIGN_OR_RETURN(const Shards shards, OpenSafetensors(path));
+    KINORA_ASSIGN_OR_RETURN(Shards shards, OpenSafetensors(path));
     if (KindOf(shards) == Kind::kLora) continue;
-    KINORA_ASSIGN_OR_RETURN(ComponentFile file, OpenFile(Source::kFound, path));
+    KINORA_ASSIGN_OR_RETURN(ComponentFile file, OfFile(Source::kFound, path, std::move(shards)));
     Keep(file, [&](std::string_view name) { return !elsewhere.contains(std::string(name)); });
     found.push_back(std::move(file));
   }
@@ -323,12 +330,6 @@ absl::Status AddFolder(const std::string& folder, ModelFiles::Kind kind, const s
   KINORA_RETURN_IF_ERROR(ChooseAmong(folder, kind, found));
   std::move(found.begin(), found.end(), std::back_inserter(files));
   return absl::OkStatus();
-}
-
-std::set<std::string> ComponentsOf(const std::vector<ComponentFile>& files) {
-  std::set<std::string> all;
-  for (const ComponentFile& file : files) all.insert(file.components.begin(), file.components.end());
-  return all;
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ struct TensorEntry {
 
 // A file, or the shards of an index.
 struct ComponentFile {
-  // Who says that the file belongs to the model. A component is taken from the files of the first of these that has it.
-  enum class Source { kNamed, kGiven, kFound } source = Source::kGiven;  // by --model NAME=, as a path, in a folder
+  // How the model got this file: from --model NAME=, as a path, or from a folder. Where files of several sources hold a
+  // component, the first source in this order supplies it.
+  enum class Source { kNamed, kGiven, kFound } source = Source::kGiven;
   std::string path;
   std::vector<std::shared_ptr<const SafetensorsFile>> shards{};
   // By canonical names (checkpoint.h); only those that the model takes from this file.
