@@ -28,7 +28,7 @@ struct Source {
   std::vector<const TensorInfo*> kept;  // tensors of components that are not drawn
 };
 
-std::string_view KindOf(std::string_view key) { return ComponentOf(*CanonicalFromSingleFile(key)); }
+std::string KindOf(std::string_view key) { return std::string(ComponentOf(*CanonicalFromSingleFile(key))); }
 
 Source OpenBase(const std::string& path, const std::map<std::string, Shape>& drawn) {
   auto file = SafetensorsFile::Open(path);
