@@ -28,7 +28,7 @@ void SetCounted(const std::vector<Cost>& begin, const Generation& generation, Ru
 }
 
 PlannedDecoder DecoderOf(const Modules& modules, bool untiled) {
-  return {.decoder = modules.video.has_value() ? &*modules.video : nullptr, .untiled = untiled};
+  return {.decoder = modules.video.get(), .untiled = untiled};
 }
 
 }  // namespace

@@ -19,7 +19,27 @@ constexpr double kSpread = 1.5;  // deviation of the knots, so that interpolated
 constexpr double kRidge = 1e-3;  // per cell: keeps channels that hardly affect the decoder near 0
 constexpr uint64_t kSeed = 2026;
 
-Shape LatentShape(const VideoDecoder& decoder) { return {kFrames, kSide, kSide, decoder.config().latent_channels}; }
+Shape LatentShape(const FrameDecoder& decoder) { return {kFrames, kSide, kSide, decoder.latent_channels()}; }
+
+// A latent of the fit, decoded as one tile.
+class WholeClip {
+ public:
+  explicit WholeClip(const FrameDecoder& decoder)
+      : decoder_(decoder),
+        plan_(decoder.Plan(LatentShape(decoder), Tiling{}).value()),
+        tile_{.time = plan_.time.data(), .height = plan_.height.data(), .width = plan_.width.data()} {}
+  WholeClip(const WholeClip&) = delete;  // tile_ points into plan_
+  Shape OutputShape() const { return tile_.OutputShape(decoder_.colours()); }
+  void Decode(Exec& exec, const Tensor& latent, const Tensor& out) const {
+    const ArenaScope scope(exec.arena);
+    decoder_.Decode(exec, plan_, decoder_.Features(exec, plan_, latent), tile_, out);
+  }
+
+ private:
+  const FrameDecoder& decoder_;
+  const TilePlan plan_;
+  const PlannedTile tile_;
+};
 
 // Returns [kCells, channels].
 std::vector<float> SmoothLatent(NoiseSource& noise, int64_t channels) {
@@ -106,19 +126,21 @@ class NormalEquations {
 
 }  // namespace
 
-int64_t FitArenaBytes(DType dtype, const VideoDecoder& decoder) {
+int64_t FitArenaBytes(DType dtype, const FrameDecoder& decoder) {
   return DryRunArenaBytes(dtype, [&](Exec& exec) {
     const ArenaScope scope(exec.arena);
+    const WholeClip clip(decoder);
     const Tensor latent = exec.arena.Alloc(DType::kF32, LatentShape(decoder));
-    decoder.Forward(exec, latent, exec.arena.Alloc(DType::kF32, decoder.OutputShape(latent.shape())));
+    clip.Decode(exec, latent, exec.arena.Alloc(DType::kF32, clip.OutputShape()));
   });
 }
 
-absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decoder,
+absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const FrameDecoder& decoder,
                                            absl::FunctionRef<absl::Status()> on_draw) {
   const ArenaScope scope(exec.arena);
   const Tensor latent = exec.arena.Alloc(DType::kF32, LatentShape(decoder));
-  const Tensor out = exec.arena.Alloc(DType::kF32, decoder.OutputShape(latent.shape()));
+  const WholeClip clip(decoder);
+  const Tensor out = exec.arena.Alloc(DType::kF32, clip.OutputShape());
   const int64_t channels = latent.width();
   NoiseSource noise(kSeed);
   NormalEquations equations(channels);
@@ -126,7 +148,7 @@ absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decod
   for (int64_t draw = 0; draw < kDraws; ++draw) {
     const std::vector<float> cells = SmoothLatent(noise, channels);
     exec.ops.stream().CopyFromHost(cells.data(), latent);
-    decoder.Forward(exec, latent, out);
+    clip.Decode(exec, latent, out);
     exec.ops.stream().CopyToHost(out, pixels.data());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     const std::vector<double> colours = CellColours(pixels, out.shape());

@@ -8,8 +8,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/diffusion/latents.h"
-#include "engine/model/video_decoder.h"
 #include "engine/parallel/exec.h"
+#include "engine/pipeline/frame_decoder.h"
 
 namespace kinora {
 
@@ -22,9 +22,9 @@ struct LatentToRgb {
 // Fits the map by least squares between random smooth latents and the mean colours of the pixels that the decoder makes
 // of their cells. Deterministic. Waits for the device. Needs FitArenaBytes of exec.arena.
 // on_draw: called after each of a few decodes; an error ends the fit.
-absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decoder,
+absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const FrameDecoder& decoder,
                                            absl::FunctionRef<absl::Status()> on_draw = &absl::OkStatus);
-int64_t FitArenaBytes(DType dtype, const VideoDecoder& decoder);
+int64_t FitArenaBytes(DType dtype, const FrameDecoder& decoder);
 
 struct PreviewPicture {  // one pixel per cell
   int64_t width = 0, height = 0;

@@ -5,6 +5,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/config/family_defaults.h"
+#include "engine/pipeline/convolution_decoder.h"
 #include "engine/request/upscaling.h"
 
 namespace kinora {
@@ -147,7 +148,8 @@ absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, Mo
     if (!wanted->has_value()) continue;
     KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
   }
-  KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
+  KINORA_ASSIGN_OR_RETURN(VideoDecoder decoder, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
+  modules.video = std::make_unique<ConvolutionDecoder>(std::make_shared<VideoDecoder>(std::move(decoder)));
   if (!config.video_encoder.unavailable.empty()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(modules.video_encoder, VideoEncoder::Load(root.Under("vae"), config.video_encoder));
   return absl::OkStatus();

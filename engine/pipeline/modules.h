@@ -19,6 +19,7 @@
 #include "engine/model/video_encoder.h"
 #include "engine/model/vocoder.h"
 #include "engine/pipeline/adapters.h"
+#include "engine/pipeline/frame_decoder.h"
 #include "engine/request/model_description.h"
 
 namespace kinora {
@@ -42,7 +43,7 @@ struct Modules {
   std::optional<LatentUpsampler> spatial_upsampler, temporal_upsampler;  // if their files were given
   std::optional<AudioEncoder> audio_encoder;                             // if the model has one
   std::optional<MelFrontEnd> mel;                                        // present with audio_encoder
-  std::optional<VideoDecoder> video;
+  std::unique_ptr<FrameDecoder> video;
   std::optional<VideoEncoder> video_encoder;
   std::optional<AudioDecoder> audio;
   std::optional<Vocoder> vocoder;

@@ -352,8 +352,8 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
 
 absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb(absl::FunctionRef<absl::Status()> on_draw) {
   Parts& p = *parts_;
-  if (!p.modules.video.has_value()) return absl::FailedPreconditionError("nothing of the picture is loaded");
-  const VideoDecoder& decoder = *p.modules.video;
+  if (p.modules.video == nullptr) return absl::FailedPreconditionError("nothing of the picture is loaded");
+  const FrameDecoder& decoder = *p.modules.video;
   const int64_t bytes = FitArenaBytes(p.options.precision.activations, decoder);
   std::optional<Arena> own;
   if (p.arena.capacity() < bytes) {

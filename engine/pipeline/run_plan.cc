@@ -8,7 +8,6 @@
 #include "engine/base/status_macros.h"
 #include "engine/config/family_defaults.h"
 #include "engine/pipeline/modules.h"
-#include "engine/pipeline/video_decode_stage.h"
 #include "engine/request/distilled_share.h"
 #include "engine/request/schedule.h"
 #include "engine/request/upscaling.h"
@@ -193,11 +192,10 @@ void AddGivenSound(RunPlan& plan) {
 }
 
 absl::Status PlanTilesOf(const PlannedDecoder& decoder, const Shape& latent, RunPlan& plan) {
-  const VideoDecodeStage stage(*decoder.decoder);
-  KINORA_ASSIGN_OR_RETURN(plan.tiles, stage.Plan(latent));
+  KINORA_ASSIGN_OR_RETURN(plan.tiles, decoder.decoder->Plan(latent, std::nullopt));
   plan.untiled_decode = decoder.untiled && plan.tiles.tiles() > 1;
   if (!plan.untiled_decode) return absl::OkStatus();
-  KINORA_ASSIGN_OR_RETURN(plan.tiles, stage.Plan(latent, Tiling{}));
+  KINORA_ASSIGN_OR_RETURN(plan.tiles, decoder.decoder->Plan(latent, Tiling{}));
   return absl::OkStatus();
 }
 

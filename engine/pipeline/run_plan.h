@@ -26,7 +26,7 @@
 
 namespace kinora {
 
-class VideoDecoder;
+class FrameDecoder;
 
 struct ClipShape {
   int32_t width = 0, height = 0, num_frames = 0;
@@ -116,7 +116,7 @@ inline constexpr std::string_view kUntiledNeedsMore = "decoding without tiles (-
 
 // The video decoder that a plan is for.
 struct PlannedDecoder {
-  const VideoDecoder* decoder = nullptr;  // null: the video modules are not loaded
+  const FrameDecoder* decoder = nullptr;  // null: the video modules are not loaded
   bool untiled = false;                   // whole clips are decoded at once
 };
 

@@ -10,72 +10,37 @@
 namespace kinora {
 namespace {
 
-LatentGrid GridOf(const VideoDecoderConfig& config, const Shape& latent) {
-  KINORA_CHECK(latent.rank() == 4 && latent[3] == config.latent_channels) << latent.ToString();
-  return {.frames = latent[0],
-          .height = latent[1],
-          .width = latent[2],
-          .time_factor = config.time_factor(),
-          .space_factor = config.space_factor()};
-}
-
-// Returns the indices in the clip of a tile's cells, in the tile's order.
-std::vector<int32_t> CellsOf(const LatentGrid& grid, const AxisTile& time, const AxisTile& height,
-                             const AxisTile& width) {
-  std::vector<int32_t> cells;
-  for (int64_t f = time.begin; f < time.end; ++f) {
-    for (int64_t h = height.begin; h < height.end; ++h) {
-      for (int64_t w = width.begin; w < width.end; ++w) {
-        cells.push_back(static_cast<int32_t>((f * grid.height + h) * grid.width + w));
-      }
-    }
-  }
-  return cells;
-}
-
-}  // namespace
-
-absl::StatusOr<TilePlan> VideoDecodeStage::Plan(const Shape& latent, std::optional<Tiling> tiling) const {
-  const LatentGrid grid = GridOf(decoder_.config(), latent);
-  KINORA_RETURN_IF_ERROR(decoder_.CheckLatent(latent));
-  return PlanTiles(grid, tiling.value_or(Tiling::For(grid)));
-}
-
-std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& plan, size_t t) const {
-  std::vector<Tile> tiles;
-  const AxisTile& time = plan.time[t];
+// The tiles of one span of time.
+std::vector<PlannedTile> TilesOf(const TilePlan& plan, size_t t) {
+  std::vector<PlannedTile> tiles;
+  auto index = static_cast<int64_t>(t * plan.height.size() * plan.width.size());
   for (const AxisTile& rows : plan.height) {
     for (const AxisTile& columns : plan.width) {
-      const Shape shape = {time.end - time.begin, rows.end - rows.begin, columns.end - columns.begin,
-                           decoder_.config().latent_channels};
-      tiles.push_back({&time, &rows, &columns, shape});
+      tiles.push_back({.time = &plan.time[t], .height = &rows, .width = &columns, .index = index++});
     }
   }
   return tiles;
 }
 
-void VideoDecodeStage::DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& latent, absl::Span<const Tile> tiles,
-                                   FrameBlender* blender) const {
+}  // namespace
+
+void VideoDecodeStage::DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& features,
+                                   absl::Span<const PlannedTile> tiles, FrameBlender* blender) const {
   const size_t mine = exec.mesh.world().rank();
   int64_t largest = 0;
-  for (const Tile& tile : tiles) largest = std::max(largest, decoder_.OutputShape(tile.latent_shape).elements());
+  for (const PlannedTile& tile : tiles) largest = std::max(largest, ElementsOf(tile));
   ArenaScope scope(exec.arena);
   const Tensor decoded = scope.Alloc(DType::kF32, {largest});
   if (mine < tiles.size()) {
-    const Tile& tile = tiles[mine];
-    const std::vector<int32_t> cells = CellsOf(plan.grid, *tile.time, *tile.height, *tile.width);
-    const Tensor z = scope.Alloc(DType::kF32, tile.latent_shape);
-    const Tensor numbers = scope.Alloc(DType::kI32, {static_cast<int64_t>(cells.size())});
-    exec.ops.stream().CopyFromHost(cells.data(), numbers);
-    exec.ops.GatherRows(latent.As2D(), numbers, 1.0f, z);
-    decoder_.Forward(exec, z, Tensor(DType::kF32, decoder_.OutputShape(tile.latent_shape), decoded.raw()));
+    const Tensor out(DType::kF32, tiles[mine].OutputShape(decoder_.colours()), decoded.raw());
+    decoder_.Decode(exec, plan, features, tiles[mine], out);
   }
   AddRound(exec, decoded, tiles, blender);
 }
 
 // decoded: this rank's tile, if it has one. All tiles of a round have the same frames. Rank 0 gathers them a few frames
 // at a time, so that they take no more memory there than one tile.
-void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles,
+void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<const PlannedTile> tiles,
                                 FrameBlender* blender) const {
   Communicator& world = exec.mesh.world();
   const AxisTile& time = *tiles[0].time;
@@ -83,7 +48,7 @@ void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<co
   const int64_t at_once = (frames + ranks - 1) / ranks;
   std::vector<int64_t> frame(ranks, 0);  // elements per frame of each rank's tile
   for (size_t i = 0; i < tiles.size(); ++i) {
-    frame[i] = decoder_.OutputShape(tiles[i].latent_shape).elements() / frames;
+    frame[i] = ElementsOf(tiles[i]) / frames;
   }
   const int64_t of_all = std::accumulate(frame.begin(), frame.end(), int64_t{0}), mine = frame[world.rank()];
   ArenaScope scope(exec.arena);
@@ -101,7 +66,7 @@ void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<co
     if (ranks > 1) world.GatherTo(0, counts, local, all, exec.ops.stream());
     int64_t begin = 0;
     for (size_t i = 0; blender != nullptr && i < tiles.size(); begin += counts[i++]) {
-      const Shape tile = decoder_.OutputShape(tiles[i].latent_shape);
+      const Shape tile = tiles[i].OutputShape(decoder_.colours());
       const Tensor pixels = all.Rows(begin, begin + counts[i]).Reshape({count, tile[1], tile[2], tile[3]});
       TileBlend blend{.weights = weights[i], .row = tiles[i].height->out_begin, .column = tiles[i].width->out_begin};
       blend.weights.frames = weights[i].frames.Rows(first, first + count);
@@ -112,7 +77,7 @@ void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<co
 
 absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& latent,
                                    const Follower& follower) const {
-  KINORA_CHECK(plan.grid == GridOf(decoder_.config(), latent.shape())) << latent.shape().ToString();
+  KINORA_CHECK(plan.grid == decoder_.GridOf(latent.shape())) << latent.shape().ToString();
   const auto ranks = static_cast<int64_t>(exec.mesh.world().size());
   const auto tiles_of_group = static_cast<int64_t>(plan.height.size() * plan.width.size());
   const int64_t rounds = (tiles_of_group + ranks - 1) / ranks;  // per group
@@ -120,7 +85,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
   ArenaScope device(exec.arena), host(exec.host);
   std::optional<FrameBlender> blender;
   if (exec.mesh.world().rank() == 0) {
-    const FrameBlender::Options options{.colours = decoder_.config().out_channels,
+    const FrameBlender::Options options{.colours = decoder_.colours(),
                                         .ahead = ahead,
                                         .groups = apart && rounds == 1 && plan.time.size() > 1 ? 2 : 1,
                                         .floats = follower.floats};
@@ -132,13 +97,14 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
     if (of_group == rounds) KINORA_RETURN_IF_ERROR(blender->EmitGroup(t, follower.emit));
     return follower.progress(t * tiles_of_group + std::min(of_group * ranks, tiles_of_group), plan.tiles());
   };
+  const Tensor features = decoder_.Features(exec, plan, latent);
   StepGate gate(exec, on_round, ahead, "tiles");
   FrameBlender* const frames = blender.has_value() ? &*blender : nullptr;
   for (size_t t = 0; t < plan.time.size(); ++t) {
-    const std::vector<Tile> tiles = TilesOf(plan, t);
+    const std::vector<PlannedTile> tiles = TilesOf(plan, t);
     if (frames != nullptr) frames->Begin(t);
     for (int64_t first = 0; first < tiles_of_group; first += ranks) {
-      DecodeRound(exec, plan, latent, absl::MakeConstSpan(tiles).subspan(first, ranks), frames);
+      DecodeRound(exec, plan, features, absl::MakeConstSpan(tiles).subspan(first, ranks), frames);
       if (frames != nullptr && first + ranks >= tiles_of_group) frames->Finish(t);
       KINORA_RETURN_IF_ERROR(gate.Pass());
     }

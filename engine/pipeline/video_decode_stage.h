@@ -7,16 +7,14 @@
 #define KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/model/video_decoder.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/frame_blender.h"
+#include "engine/pipeline/frame_decoder.h"
 #include "engine/pipeline/tiling.h"
 
 namespace kinora {
@@ -33,31 +31,22 @@ class VideoDecodeStage {
   };
 
   // decoder must outlive the stage.
-  explicit VideoDecodeStage(const VideoDecoder& decoder) : decoder_(decoder) {}
+  explicit VideoDecodeStage(const FrameDecoder& decoder) : decoder_(decoder) {}
 
-  // latent: [F', H', W', C], as in Run. tiling: default Tiling::For(the clip's grid). Fails with InvalidArgument,
-  // naming the field, if the decoder cannot pad the size or `tiling` does not fit its grid.
-  absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling = std::nullopt) const;
-
-  // latent: [F', H', W', C] f32 in the transformer's normalised space, of the grid for which `plan` was made. Every
+  // latent: [F', H', W', C] f32 in the transformer's normalised space. plan: the decoder's for that shape. Every
   // rank of exec.mesh.world() must call it with the same latent. Fails with Internal, naming the frame, if a pixel is
   // not a number. If the follower ends the run, the other ranks return Cancelled at the same tile, and the group stays
   // usable. A device with its own memory decodes one round ahead of the follower (unless `floats`).
   absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, const Follower& follower) const;
 
  private:
-  struct Tile {
-    const AxisTile *time, *height, *width;
-    Shape latent_shape;  // [frames, height, width, C]
-  };
-
-  std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
   // tiles: those of one round, at most one per rank. blender: null on ranks other than 0.
-  void DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& latent, absl::Span<const Tile> tiles,
+  void DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& features, absl::Span<const PlannedTile> tiles,
                    FrameBlender* blender) const;
-  void AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles, FrameBlender* blender) const;
+  void AddRound(Exec& exec, const Tensor& decoded, absl::Span<const PlannedTile> tiles, FrameBlender* blender) const;
+  int64_t ElementsOf(const PlannedTile& tile) const { return tile.OutputShape(decoder_.colours()).elements(); }
 
-  const VideoDecoder& decoder_;
+  const FrameDecoder& decoder_;
 };
 
 }  // namespace kinora

@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/config/config_reader.h"
 #include "engine/model/video_encoder.h"
+#include "engine/pipeline/convolution_decoder.h"
 #include "tests/model/moving_disc.h"
 #include "tests/pipeline/golden_renders.h"
 #include "tests/testing/model_rig.h"
@@ -27,12 +28,13 @@ class DemoPictures : public testing::Test {
     const ModelConfig config = ReadModelConfig(*Checkpoint::Open(files).value()).value();
     const WeightLoader weights = rig_.Open(files);
     encoder_.emplace(VideoEncoder::Load(weights.Under("vae"), config.video_encoder).value());
-    decoder_.emplace(VideoDecoder::Load(weights.Under("vae"), config.video_decoder).value());
+    decoder_.emplace(
+        std::make_shared<VideoDecoder>(VideoDecoder::Load(weights.Under("vae"), config.video_decoder).value()));
   }
 
   ModelRig rig_{Cpu(), DType::kF32, nullptr, nullptr, 512 << 20};
   std::optional<VideoEncoder> encoder_;
-  std::optional<VideoDecoder> decoder_;
+  std::optional<ConvolutionDecoder> decoder_;
 };
 
 TEST_F(DemoPictures, APreviewHasTheColoursOfTheClip) {

@@ -7,6 +7,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/config/config_reader.h"
+#include "engine/model/video_decoder.h"
 #include "engine/pipeline/memory_plan.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/request/request_rules.h"

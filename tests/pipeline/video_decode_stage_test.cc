@@ -13,6 +13,7 @@
 #include "engine/ops/backend.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
+#include "engine/pipeline/convolution_decoder.h"
 #include "engine/weights/checkpoint.h"
 #include "tests/testing/backends.h"
 #include "tests/testing/ranks.h"
@@ -63,7 +64,7 @@ struct StageMemory {
 };
 
 // Returns the memory that a dry run reserves for Run on rank 0, which needs the most.
-absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional<Tiling> tiling, DType dtype,
+absl::StatusOr<StageMemory> MemoryFor(const FrameDecoder& decoder, std::optional<Tiling> tiling, DType dtype,
                                       const Shape& latent, const MeshShape& mesh_shape = {},
                                       const BackendTraits& traits = *TraitsOf("cpu", {})) {
   DryBackend backend(traits);
@@ -72,7 +73,7 @@ absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional
   Exec exec{.backend = backend, .arena = device, .host = host, .mesh = *mesh, .dtype = dtype};
   const auto nothing = [](auto&&...) { return absl::OkStatus(); };
   const VideoDecodeStage stage(decoder);
-  KINORA_ASSIGN_OR_RETURN(const TilePlan plan, stage.Plan(latent, tiling));
+  KINORA_ASSIGN_OR_RETURN(const TilePlan plan, decoder.Plan(latent, tiling));
   KINORA_RETURN_IF_ERROR(
       stage.Run(exec, plan, Tensor(DType::kF32, latent, nullptr), {.emit = nothing, .progress = nothing}));
   return StageMemory{.device = device.peak(), .host = host.peak()};
@@ -81,14 +82,16 @@ absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional
 // Runs the stage in exactly the memory that it requests. `latent` is [F, H, W, C] in host memory.
 absl::Status Decode(LoadedVideoDecoder& loaded, std::optional<Tiling> tiling, const Tensor& latent, DType dtype,
                     Clip& clip, bool floats = true) {
-  const auto memory = MemoryFor(loaded.decoder(), tiling, dtype, latent.shape(), {}, loaded.backend().traits());
+  const auto memory = MemoryFor(ConvolutionDecoder(loaded.shared_decoder()), tiling, dtype, latent.shape(), {},
+                                loaded.backend().traits());
   if (!memory.ok()) return memory.status();
   Arena host(*loaded.backend().AllocateHost(memory->host, "the host's side of a test"));
   Exec exec = loaded.MakeExec(memory->device, nullptr, &host);
-  const VideoDecodeStage stage(loaded.decoder());
+  const ConvolutionDecoder decoder(loaded.shared_decoder());
+  const VideoDecodeStage stage(decoder);
   const DeviceLatent on_device(loaded.backend(), latent);
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
-  absl::Status status = stage.Run(exec, *stage.Plan(latent.shape(), tiling), on_device.tensor(),
+  absl::Status status = stage.Run(exec, *decoder.Plan(latent.shape(), tiling), on_device.tensor(),
                                   {.emit = emit, .progress = NoProgress, .floats = floats});
   EXPECT_EQ(loaded.arena().peak(), memory->device);
   EXPECT_EQ(host.peak(), memory->host);
@@ -174,9 +177,11 @@ TEST(VideoDecodeStage, WithoutTilesItIsTheDecoder) {
 TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
   LoadedVideoDecoder loaded("2_3");
   const HostTensor latent = Latent({8, 2, 3, 16});  // 57 frames in groups of three cells, two apart
-  const VideoDecodeStage stage(loaded.decoder());
-  const TilePlan plan = *stage.Plan(latent.tensor().shape(), kSmallTiles);
-  const auto memory = *MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, latent.tensor().shape());
+  const ConvolutionDecoder decoder(loaded.shared_decoder());
+  const VideoDecodeStage stage(decoder);
+  const TilePlan plan = *decoder.Plan(latent.tensor().shape(), kSmallTiles);
+  const auto memory =
+      *MemoryFor(ConvolutionDecoder(loaded.shared_decoder()), kSmallTiles, DType::kF32, latent.tensor().shape());
   Arena host(*Buffer::Allocate(memory.host));
   Exec exec = loaded.MakeExec(memory.device, nullptr, &host);
   int64_t next = 0, tiles_begun = 0, total = 0;
@@ -234,7 +239,7 @@ TEST(VideoDecodeStage, WhereRampsMeetFramesAreDividedByTheSumOfTheMasks) {
 TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   LoadedVideoDecoder loaded("2_0");
   const auto memory = [&](int64_t frames) {
-    return *MemoryFor(loaded.decoder(), std::nullopt, DType::kF32, {frames, 8, 12, 16});
+    return *MemoryFor(ConvolutionDecoder(loaded.shared_decoder()), std::nullopt, DType::kF32, {frames, 8, 12, 16});
   };
   const StageMemory hour = memory(3601);
   EXPECT_EQ(memory(32).device, hour.device);
@@ -245,8 +250,9 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   for (int64_t frames : {7, 17}) {
     const HostTensor latent = Latent({frames, 3, 2, 16});
     Clip clip;
-    EXPECT_EQ(MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, latent.tensor().shape())->device,
-              MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, {7, 3, 2, 16})->device);
+    EXPECT_EQ(MemoryFor(ConvolutionDecoder(loaded.shared_decoder()), kSmallTiles, DType::kF32, latent.tensor().shape())
+                  ->device,
+              MemoryFor(ConvolutionDecoder(loaded.shared_decoder()), kSmallTiles, DType::kF32, {7, 3, 2, 16})->device);
     EXPECT_THAT(Decode(loaded, kSmallTiles, latent.tensor(), DType::kF32, clip), IsOk());
     EXPECT_EQ(static_cast<int64_t>(clip.rgb8.size()), (8 * (frames - 1) + 1) * 96 * 64 * 3);
   }
@@ -259,10 +265,11 @@ struct Rank {
     ModelFiles files;
     files.paths = {checkpoint};
     WeightLoader loader = *WeightLoader::Open(*Checkpoint::Open(files), mesh, *backend, DType::kF32);
-    decoder = std::make_unique<VideoDecoder>(*VideoDecoder::Load(loader.Under("vae"), config));
+    decoder = std::make_unique<ConvolutionDecoder>(
+        std::make_shared<VideoDecoder>(*VideoDecoder::Load(loader.Under("vae"), config)));
   }
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<VideoDecoder> decoder;
+  std::unique_ptr<ConvolutionDecoder> decoder;
 };
 
 absl::StatusOr<Clip> DecodeOnRank(const TestedBackend& tested, const Mesh& mesh, const std::string& checkpoint,
@@ -279,7 +286,7 @@ absl::StatusOr<Clip> DecodeOnRank(const TestedBackend& tested, const Mesh& mesh,
   Clip clip;
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
   const DeviceLatent on_device(*rank.backend, latent);
-  KINORA_RETURN_IF_ERROR(stage.Run(exec, *stage.Plan(latent.shape(), kSmallTiles), on_device.tensor(),
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, *rank.decoder->Plan(latent.shape(), kSmallTiles), on_device.tensor(),
                                    {.emit = emit, .progress = progress, .floats = floats}));
   return clip;
 }
@@ -300,7 +307,7 @@ TEST_P(FramesThatLeave, AreTheSameWhetherTheDeviceIsAheadOrNot) {
   LoadedVideoDecoder loaded("2_3", DType::kF32, GetParam());
   const HostTensor latent = Latent({4, 2, 2, 16});
   const Tiling tiling{.frames = {16, 8}};
-  ASSERT_EQ(VideoDecodeStage(loaded.decoder()).Plan(latent.tensor().shape(), tiling)->time.size(), 3u);
+  ASSERT_EQ(ConvolutionDecoder(loaded.shared_decoder()).Plan(latent.tensor().shape(), tiling)->time.size(), 3u);
   Clip watched, clip;
   ASSERT_THAT(Decode(loaded, tiling, latent.tensor(), DType::kF32, watched), IsOk());
   ASSERT_THAT(Decode(loaded, tiling, latent.tensor(), DType::kF32, clip, /*floats=*/false), IsOk());
@@ -345,7 +352,7 @@ TEST(VideoDecodeStage, ARankSendsItsOwnTilesOnceAndRankZeroNone) {
   const VideoDecoderConfig config = ConfigOf(golden);
   const HostTensor latent = Latent({5, 3, 3, 16});  // two groups of four tiles
   LoadedVideoDecoder loaded("2_3");
-  const TilePlan plan = *VideoDecodeStage(loaded.decoder()).Plan(latent.tensor().shape(), kSmallTiles);
+  const TilePlan plan = *ConvolutionDecoder(loaded.shared_decoder()).Plan(latent.tensor().shape(), kSmallTiles);
   std::vector<int64_t> expected(2, 0);  // bytes of the tiles that each rank decodes
   for (const AxisTile& time : plan.time) {
     int tile = 0;
@@ -389,9 +396,11 @@ TEST(VideoDecodeStage, AllRanksLeaveWhenRankZeroCancels) {
 TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
   LoadedVideoDecoder loaded("2_3");
   const HostTensor latent = Latent({5, 3, 3, 16});
-  const VideoDecodeStage stage(loaded.decoder());
-  const TilePlan plan = *stage.Plan(latent.tensor().shape(), kSmallTiles);
-  const auto memory = *MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, latent.tensor().shape());
+  const ConvolutionDecoder decoder(loaded.shared_decoder());
+  const VideoDecodeStage stage(decoder);
+  const TilePlan plan = *decoder.Plan(latent.tensor().shape(), kSmallTiles);
+  const auto memory =
+      *MemoryFor(ConvolutionDecoder(loaded.shared_decoder()), kSmallTiles, DType::kF32, latent.tensor().shape());
   Arena host(*Buffer::Allocate(memory.host));
   Exec exec = loaded.MakeExec(memory.device, nullptr, &host);
   int calls = 0;
@@ -423,9 +432,9 @@ TEST(VideoDecodeStage, ANanIsAnErrorAndNotAFrame) {
 
 TEST(VideoDecodeStage, SizesAndTilingsThatDoNotFitAreRefused) {
   LoadedVideoDecoder loaded("2_0");
-  EXPECT_THAT(VideoDecodeStage(loaded.decoder()).Plan({3, 1, 4, 16}).status(),
+  EXPECT_THAT(ConvolutionDecoder(loaded.shared_decoder()).Plan({3, 1, 4, 16}, std::nullopt).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("height")));
-  EXPECT_THAT(VideoDecodeStage(loaded.decoder()).Plan({3, 4, 4, 16}, Tiling{.frames = {20, 8}}).status(),
+  EXPECT_THAT(ConvolutionDecoder(loaded.shared_decoder()).Plan({3, 4, 4, 16}, Tiling{.frames = {20, 8}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames 20")));
 }
 

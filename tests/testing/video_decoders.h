@@ -22,6 +22,7 @@ class LoadedVideoDecoder {
                               const TestedBackend& on = Cpu());
 
   const VideoDecoder& decoder() const { return *decoder_; }
+  std::shared_ptr<const VideoDecoder> shared_decoder() const { return decoder_; }
   Golden& golden() { return golden_; }
   Backend& backend() { return *backend_; }
   // Returns an Exec over `bytes` of device memory that holds NaN. A null `host` uses the same memory as the host arena,
@@ -34,7 +35,7 @@ class LoadedVideoDecoder {
   Golden golden_;
   std::unique_ptr<Mesh> mesh_ = Mesh::Single();
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<VideoDecoder> decoder_;
+  std::shared_ptr<const VideoDecoder> decoder_;
   std::unique_ptr<Arena> arena_;
 };
 

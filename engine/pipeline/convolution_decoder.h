@@ -1,0 +1,32 @@
+// The convolutional video decoder (video_decoder.h) in the tiles of Lightricks' pipelines (tiling.h).
+#ifndef KINORA_ENGINE_PIPELINE_CONVOLUTION_DECODER_H_
+#define KINORA_ENGINE_PIPELINE_CONVOLUTION_DECODER_H_
+
+#include <memory>
+#include <utility>
+
+#include "engine/model/video_decoder.h"
+#include "engine/pipeline/frame_decoder.h"
+
+namespace kinora {
+
+class ConvolutionDecoder : public FrameDecoder {
+ public:
+  explicit ConvolutionDecoder(std::shared_ptr<const VideoDecoder> decoder) : decoder_(std::move(decoder)) {}
+
+  int64_t latent_channels() const override { return decoder_->config().latent_channels; }
+  int64_t colours() const override { return decoder_->config().out_channels; }
+  LatentGrid GridOf(const Shape& latent) const override;
+  // Default: Tiling::For(the clip's grid).
+  absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling) const override;
+  Tensor Features(Exec& exec, const TilePlan& plan, const Tensor& latent) const override;
+  void Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
+              Tensor out) const override;
+
+ private:
+  const std::shared_ptr<const VideoDecoder> decoder_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_CONVOLUTION_DECODER_H_

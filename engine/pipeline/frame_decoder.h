@@ -1,0 +1,53 @@
+// What turns a finished video latent into frames: in which tiles a clip is decoded, and how one of them is. The
+// decoders of a generation read latents of the same space, so that a model's file decides which one it has.
+#ifndef KINORA_ENGINE_PIPELINE_FRAME_DECODER_H_
+#define KINORA_ENGINE_PIPELINE_FRAME_DECODER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "engine/diffusion/latents.h"
+#include "engine/parallel/exec.h"
+#include "engine/pipeline/tiling.h"
+
+namespace kinora {
+
+// One tile of a plan.
+struct PlannedTile {
+  const AxisTile *time, *height, *width;
+  int64_t index = 0;  // in the plan's order
+
+  // [frames, height, width, colours]
+  Shape OutputShape(int64_t colours) const {
+    return {time->out_end - time->out_begin, height->out_end - height->out_begin, width->out_end - width->out_begin,
+            colours};
+  }
+};
+
+class FrameDecoder {
+ public:
+  virtual ~FrameDecoder() = default;
+
+  virtual int64_t latent_channels() const = 0;
+  virtual int64_t colours() const = 0;  // values per pixel
+  // latent: [F', H', W', latent_channels()]
+  virtual LatentGrid GridOf(const Shape& latent) const = 0;
+
+  // Returns the tiles of a clip. They depend on its shape and `tiling` alone, so that its pixels depend neither on the
+  // machine nor on how ranks share the work. tiling: absent for the decoder's default. Fails with InvalidArgument,
+  // naming the field, if the decoder cannot pad the size or the tiling does not fit the grid.
+  virtual absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling) const = 0;
+
+  // Returns what Decode reads of the whole clip: the latent itself, or something computed from it in exec.arena. Every
+  // rank calls it once, before its first tile. latent: of the plan's grid, f32, in the transformer's normalised space.
+  virtual Tensor Features(Exec& exec, const TilePlan& plan, const Tensor& latent) const = 0;
+  // features: from Features   out: tile.OutputShape(colours()) f32, nominally in [-1, 1]; overshoots are not clamped.
+  // exec.dtype: of the activations. Temporaries come from exec.arena.
+  virtual void Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
+                      Tensor out) const = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_FRAME_DECODER_H_
