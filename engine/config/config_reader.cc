@@ -3,6 +3,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/config/checkpoint_parts.h"
+#include "engine/config/family_defaults.h"
 
 namespace kinora {
 namespace {
@@ -69,6 +70,13 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const Checkpoint& checkpoint) {
   }
   if (!checkpoint.tokenizer_config().empty()) {
     KINORA_ASSIGN_OR_RETURN(model.connector.rows, ParsePromptRows(checkpoint.tokenizer_config()));
+  }
+  if (const ComponentFile* const vae = checkpoint.FileOf("vae")) {
+    model.generation.image_crf = ImageCrfOf(vae->MetadataOf("model_version"));
+  }
+  if (const ComponentFile* const head = checkpoint.FileOf("duration_head")) {
+    const std::string config = head->MetadataOf("config");
+    KINORA_ASSIGN_OR_RETURN(model.duration_head, ParseDurationHeadConfig(config.empty() ? "{}" : config));
   }
   CompleteFromTensors(checkpoint, &model);
   MissEncoders(checkpoint, &model);

@@ -54,6 +54,12 @@ void CheckConnector(const ModelConfig& model, Validation* v) {
       v->Equal(width, stream->width(), Cat("transformer ", name, " cross-attention width"), modality->context_width);
     }
   }
+  if (model.duration_head.has_value()) {
+    v->Equal("duration_head cross_attention_dim", model.duration_head->video_width, "video connector width",
+             c.video.width());
+    v->Equal("duration_head audio_cross_attention_dim", model.duration_head->audio_width, "audio connector width",
+             c.audio.width());
+  }
   v->Require(c.rows > 0 && c.rows <= kMaxPromptRows, Cat("prompt rows ", c.rows, " out of bounds"));
   v->Require(c.rope_layout == RopeLayout::kSplit, "connector rope_type interleaved is not supported");
   v->Require(c.text_states > 0 && c.text_states <= kMaxLayers,

@@ -13,14 +13,28 @@ FamilyDefaults DefaultsOf(std::string_view family) {
   return {.ancestral_distilled = family == kLtx25};
 }
 
-absl::StatusOr<std::string> FamilyOfVersion(std::string_view model_version) {
-  if (model_version.empty()) return std::string();
-  std::vector<int> parts;
-  for (const auto& part : absl::StrSplit(AbslView(model_version), absl::ByAnyChar(".-"))) {
+namespace {
+
+// The numbers up to the first part that is none.
+std::vector<int> NumbersOf(std::string_view version) {
+  std::vector<int> numbers;
+  for (const auto& part : absl::StrSplit(AbslView(version), absl::ByAnyChar(".-"))) {
     int number = 0;
     if (!absl::SimpleAtoi(part, &number) || number < 0) break;
-    parts.push_back(number);
+    numbers.push_back(number);
   }
+  return numbers;
+}
+
+}  // namespace
+
+int32_t ImageCrfOf(std::string_view model_version) {
+  return NumbersOf(model_version) >= std::vector<int>{2, 4} ? 18 : 33;
+}
+
+absl::StatusOr<std::string> FamilyOfVersion(std::string_view model_version) {
+  if (model_version.empty()) return std::string();
+  const std::vector<int> parts = NumbersOf(model_version);
   if (parts.size() < 2) return absl::InvalidArgumentError(Cat("model_version ", model_version, ": not a version"));
   if (parts[0] == 2 && parts[1] < 3) return std::string(kLtx20);
   if (parts[0] == 2 && parts[1] < 5) return std::string(kLtx23);

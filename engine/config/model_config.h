@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/config/decoder_config.h"
+#include "engine/config/duration_head_config.h"
 #include "engine/config/encoder_config.h"
 #include "engine/config/gemma_config.h"
 #include "engine/config/upsampler_config.h"
@@ -125,6 +126,7 @@ struct GenerationConfig {
   int64_t width = 768, height = 512, num_frames = 121;
   double frame_rate = 24.0;
   int64_t num_inference_steps = 0;             // 0: the family's default
+  int32_t image_crf = 33;                      // ImageCrfOf the version of the video VAE's file
   std::optional<std::string> negative_prompt;  // absent: the released pipelines' default
   GuidanceConfig video;
   GuidanceConfig audio{.cfg_scale = 7.0};
@@ -145,6 +147,7 @@ struct ModelConfig {
   SchedulerConfig scheduler;
   GenerationConfig generation;
   std::optional<UpsamplerConfig> spatial_upsampler, temporal_upsampler;  // absent: not given
+  std::optional<DurationHeadConfig> duration_head;                       // absent: not given
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/config/config_reader.h"
+#include "engine/config/family_defaults.h"
 
 namespace kinora {
 
@@ -56,6 +57,8 @@ absl::StatusOr<ModelConfig> ReleasedModelConfig(std::string_view name) {
     const nlohmann::json json = nlohmann::json::parse(model.json);
     KINORA_ASSIGN_OR_RETURN(ModelConfig config, ParseLightricksConfig(json.at("config").dump(),
                                                                       json.at("model_version").get<std::string>()));
+    config.generation.image_crf = ImageCrfOf(config.version);
+    if (config.family == kLtx25) config.duration_head = DurationHeadConfig();
     config.gemma = Gemma12B();
     if (json.contains("gemma_config")) {
       KINORA_ASSIGN_OR_RETURN(config.gemma, ParseGemmaConfig(json.at("gemma_config").dump()));

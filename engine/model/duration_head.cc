@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace kinora {
@@ -78,18 +77,6 @@ absl::StatusOr<double> DurationHead::Seconds(Exec& exec, const PerModality<Tenso
   const float seconds = std::exp(value);
   if (!std::isfinite(seconds)) return absl::InternalError(absl::StrCat("a predicted duration of ", seconds, " s"));
   return exec.dtype == DType::kBF16 ? static_cast<float>(bf16(seconds)) : seconds;  // as the reference rounds it
-}
-
-int64_t FramesFromSeconds(double seconds, const FrameLimits& limits) {
-  KINORA_CHECK(std::isfinite(seconds)) << seconds;
-  const double least = std::nearbyint(limits.min_seconds * limits.frame_rate);  // half to even
-  const double most = std::nearbyint(limits.max_seconds * limits.frame_rate);
-  const double wanted = std::max(least, std::min(std::nearbyint(seconds * limits.frame_rate), most));
-  const int64_t factor = limits.time_factor;
-  const int64_t frames = (std::max<int64_t>(1, static_cast<int64_t>(wanted)) - 1) / factor * factor + 1;
-  const auto min_frames = static_cast<int64_t>(least), max_frames = static_cast<int64_t>(most);
-  if (frames >= min_frames) return frames;
-  return std::min((min_frames - 1 + factor - 1) / factor * factor + 1, max_frames);
 }
 
 }  // namespace kinora

@@ -40,15 +40,6 @@ class DurationHead {
   Parameter in_bias_;  // [3·hidden] f32
 };
 
-struct FrameLimits {
-  double frame_rate = 24;
-  double min_seconds = 1, max_seconds = 20;
-  int64_t time_factor = 8;  // a clip has a multiple of it plus one
-};
-// Returns the frames of a clip of `seconds`, a finite number, on the grid: rounded half to even, clamped to the limits
-// (likewise rounded), then down to the grid, or up if that is below the lower limit, but not beyond the upper one.
-int64_t FramesFromSeconds(double seconds, const FrameLimits& limits);
-
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_MODEL_DURATION_HEAD_H_

@@ -1,6 +1,7 @@
 #include "engine/pipeline/dry_model.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -9,6 +10,7 @@
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/generation.h"
+#include "engine/request/defaults.h"
 
 namespace kinora {
 namespace {
@@ -64,12 +66,16 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
 absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const {
   const TraceSpan span("plan", "dry_run");
   GenerationRequest request = asked;
+  std::optional<LengthLimits> open_length;
   if (FramesAreUnknown(asked)) {
-    request.num_frames = description_.Find(asked.recipe, asked.upsampler)->defaults.num_frames;
+    const RecipeDescription& recipe = *description_.Find(asked.recipe, asked.upsampler);
+    if (asked.auto_length.has_value()) open_length = LimitsOfLength(recipe, asked);
+    request = WithFrames(std::move(request), AssumedFrames(recipe, asked));
   }
   KINORA_ASSIGN_OR_RETURN(const auto text_tokens, CountTokens(tokenizer, request));
   const PlannedDecoder decoder = DecoderOf(modules_, options_.untiled_decode);
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, decoder, request, text_tokens));
+  plan.open_length = open_length;
   const std::unique_ptr<ListingBackend> listing = options_.make_listing ? options_.make_listing() : nullptr;
   DryBackend plain(traits());
   DryBackend& backend = listing != nullptr ? *listing : plain;

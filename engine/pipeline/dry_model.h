@@ -37,8 +37,8 @@ class DryModel {  // thread-safe
   static absl::StatusOr<DryModel> Make(const ModelConfig& config, const ModelDescription& description, const Mesh& mesh,
                                        const Options& options);
 
-  // asked: resolved. If its length depends on sound that was not read, the default length is used. tokenizer: null to
-  // assume the longest prompts.
+  // asked: resolved. If its number of frames is unknown, the plan is for AssumedFrames. tokenizer: null to assume the
+  // longest prompts.
   absl::StatusOr<RunPlan> Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const;
 
   const ModelDescription& description() const { return description_; }

@@ -23,8 +23,6 @@ std::vector<int> PerturbedBlocks(const GuidanceParams& g, const PassList& passes
   return {g.stg_blocks.begin(), g.stg_blocks.end()};
 }
 
-Tensor HostView(std::vector<float>& values, const Shape& shape) { return Tensor(DType::kF32, shape, values.data()); }
-
 }  // namespace
 
 absl::Status Generation::Encode(Exec& exec) {
@@ -38,7 +36,8 @@ absl::Status Generation::Encode(Exec& exec) {
   if (exec.ops.dry()) {
     std::vector<std::vector<int32_t>> ids(prompts);
     for (size_t i = 0; i < prompts; ++i) ids[i].assign(plan_.text_tokens[i], 0);
-    return text.EncodeTokens(exec, ids, contexts);
+    KINORA_RETURN_IF_ERROR(text.EncodeTokens(exec, ids, contexts));
+    return plan_.open_length.has_value() ? PredictFrames(exec) : absl::OkStatus();
   }
   std::vector<std::string> words = {request_.prompt};
   if (guided()) words.push_back(request_.negative_prompt.value_or(""));
@@ -46,28 +45,15 @@ absl::Status Generation::Encode(Exec& exec) {
   return OnRankZero(exec, [&] { return ReportText(exec); });
 }
 
-absl::Status Generation::ReportText(Exec& exec) {
-  if (!inspected()) return absl::OkStatus();
-  KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, modules_.text->Tokenize(request_.prompt));
-  std::vector<int64_t> wide(ids.begin(), ids.end());
-  KINORA_RETURN_IF_ERROR(
-      observer_->Intermediate("input_ids", Tensor(DType::kI64, {static_cast<int64_t>(wide.size())}, wide.data())));
-  KINORA_RETURN_IF_ERROR(ReportContexts(exec, cond_, ""));
-  return guided() ? ReportContexts(exec, uncond_, "_negative") : absl::OkStatus();
-}
-
-absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix) {
-  for (const auto& [name, value] : {std::pair("video_context", context.video), {"audio_context", context.audio}}) {
-    if (!value.defined()) continue;
-    ArenaScope temp(exec.arena);
-    Tensor wide = temp.Alloc(DType::kF32, value.shape());
-    exec.ops.stream().Copy(value, wide);
-    std::vector<float> host(value.elements());
-    exec.ops.stream().CopyToHost(wide, host.data());
-    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    KINORA_RETURN_IF_ERROR(observer_->Intermediate(Cat(name, suffix), HostView(host, {1, value.dim(0), value.dim(1)})));
+// Sets frames_ on every rank, from the prompt's context.
+absl::Status Generation::PredictFrames(Exec& exec) {
+  absl::Status status;
+  if (exec.mesh.world().rank() == 0) {
+    const absl::StatusOr<double> seconds = modules_.duration_head->Seconds(exec, cond_);
+    status = seconds.status();
+    if (seconds.ok()) frames_ = FramesFromSeconds(*seconds, *plan_.open_length);
   }
-  return absl::OkStatus();
+  return ShareFromRankZero(exec, status, absl::MakeSpan(&frames_, 1));
 }
 
 // Rank 0 encodes; every rank gets the latent.
@@ -207,13 +193,6 @@ absl::StatusOr<std::vector<bool>> Generation::WatchedSteps(Exec& exec, int64_t s
   return watched;
 }
 
-absl::Status Generation::ReportSigmas(const StagePlan& stage) {
-  if (!inspected()) return absl::OkStatus();
-  std::vector<float> copy = stage.sigmas;
-  const char* const name = stage.noise_scale == 1 ? "sigmas" : "sigmas_stage2";
-  return observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}));
-}
-
 VelocityInputs Generation::InputsOf(const StagePlan& stage) const {
   VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_, .ropes = &ropes_};
   const auto set = [&](ModalityInputs& in, const LatentState& state, const GuidanceParams& guidance) {
@@ -343,7 +322,7 @@ absl::Status Generation::OpenClip(Exec& exec) {
   KINORA_RETURN_IF_ERROR(sink_->Begin(info));
   if (plan_.denoised.audio) return absl::OkStatus();
   std::vector<float> sound = GivenSound();
-  return sink_->Audio(HostView(sound, {info.audio_channels, info.audio_samples}));
+  return sink_->Audio(Tensor(DType::kF32, {info.audio_channels, info.audio_samples}, sound.data()));
 }
 
 Tensor Generation::VideoLatent() const {
@@ -363,29 +342,6 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
   };
   return VideoDecodeStage(*modules_.video)
       .Run(exec, plan_.tiles, latent, {.emit = emit, .progress = progress, .floats = inspected()});
-}
-
-absl::Status Generation::ReportVideoLatent(Exec& exec) {
-  if (!inspected() || !plan_.denoised.video) return absl::OkStatus();
-  const Tensor latent = VideoLatent();
-  const int64_t channels = latent.width();
-  std::vector<float> tokens(latent.elements()), host(latent.elements());
-  exec.ops.stream().CopyToHost(latent, tokens.data());
-  KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-  Transpose(tokens, latent.rows(), channels, absl::MakeSpan(host));
-  return observer_->Intermediate("video_latent",
-                                 HostView(host, {1, channels, latent.dim(0), latent.dim(1), latent.dim(2)}));
-}
-
-absl::Status Generation::ReportAudioLatent(Exec& exec) {
-  if (!inspected()) return absl::OkStatus();
-  const Tensor& latent = sound_;
-  const int64_t channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
-  std::vector<float> packed(latent.elements()), host(latent.elements());
-  exec.ops.stream().CopyToHost(latent, packed.data());
-  KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-  UnpackAudio(packed, channels, plan_.audio_latents, bins, absl::MakeSpan(host));
-  return observer_->Intermediate("audio_latent", HostView(host, {1, channels, plan_.audio_latents, bins}));
 }
 
 absl::Status Generation::DecodeAudio(Exec& exec) {
@@ -464,18 +420,29 @@ absl::Status Generation::PutOnLoras(Exec& exec, const StagePlan& stage, OnStep o
   return Measured(exec, kPutOnLoras, [&] { return modules_.adapters->PutOn(exec, stage.loras, on_weight); });
 }
 
+absl::Status Generation::RunWithLoras(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
+  KINORA_RETURN_IF_ERROR(PutOnLoras(exec, stage, on_step));
+  KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
+  return Measured(exec, stage.stage(), [&] { return RunStage(exec, stage, on_step); });
+}
+
+absl::StatusOr<int32_t> Generation::ChooseFrames(Exec& exec, OnStep on_step) {
+  ArenaScope request(exec.arena);
+  KINORA_RETURN_IF_ERROR(RunWithLoras(exec, plan_.stages[0], on_step));
+  KINORA_RETURN_IF_ERROR(PredictFrames(exec));
+  return static_cast<int32_t>(frames_);
+}
+
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
-  const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
   KINORA_RETURN_IF_ERROR(FindStart(exec));
   for (const StagePlan& stage : plan_.stages) {
     if (PassesOver(stage)) {
       KINORA_RETURN_IF_ERROR(PassOver(exec, stage));
       continue;
     }
-    KINORA_RETURN_IF_ERROR(PutOnLoras(exec, stage, on_step));
-    KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
-    KINORA_RETURN_IF_ERROR(Measured(exec, stage.stage(), [&] { return RunStage(exec, stage, on_step); }));
+    KINORA_RETURN_IF_ERROR(RunWithLoras(exec, stage, on_step));
   }
   return OnRankZero(exec, [&] { return sink_ != nullptr ? sink_->End() : absl::OkStatus(); });
 }

@@ -51,6 +51,9 @@ class Generation {
   // Fails with InvalidArgument, naming the tensor, if given noise or the resume point has another shape than the
   // request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
+  // Of a plan with open_length: runs only its first stage, which encodes the prompts, and returns the number of frames
+  // that the model chooses for them. Keeps the contexts in the text encoder's cache.
+  absl::StatusOr<int32_t> ChooseFrames(Exec& exec, OnStep on_step);
   // Times of the stages that have ended, including one that failed.
   const std::vector<StageUse>& uses() const { return uses_; }
   // StagePlan::carried of each stage, after a dry run.
@@ -63,7 +66,9 @@ class Generation {
   absl::Status Measured(Exec& exec, Stage stage, absl::FunctionRef<absl::Status()> run);
   absl::Status PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
+  absl::Status RunWithLoras(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec);
+  absl::Status PredictFrames(Exec& exec);
   absl::Status EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status EncodeSound(Exec& exec, const AudioClip* sound, const SoundSpan& span, const Tensor& latent);
   absl::Status EncodeGivenSound(Exec& exec);
@@ -112,6 +117,7 @@ class Generation {
   Start start_;
   NoiseDraws noise_;
   TextContext cond_, uncond_;
+  int64_t frames_ = 0;  // as the model chose them
   PerModality<LatentState> z_;
   LatentGrid grid_;                                         // of z_.video
   std::map<const StagePlan*, std::vector<Tensor>> guides_;  // latents of a denoising stage's guides

@@ -175,6 +175,10 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
       TextEncoder::Load(
           root, *config.gemma, config.connector, std::move(options.tokenizer),
           {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder, .modalities = options.modalities}));
+  if (config.duration_head.has_value() && options.rank_zero) {
+    KINORA_ASSIGN_OR_RETURN(modules.duration_head,
+                            DurationHead::Load(root.Under("duration_head"), *config.duration_head));
+  }
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer,
                           Transformer::Load(root.Under("transformer"), config.transformer, options.modalities));
@@ -227,8 +231,10 @@ ModelDescription Describe(const ModelConfig& config, const DescribedParts& parts
                          .parts = {.video_encoder = config.video_encoder.unavailable.empty(),
                                    .upsampler = config.spatial_upsampler || config.temporal_upsampler,
                                    .distilled_lora = parts.distilled_lora,
-                                   .audio_encoder = config.audio_encoder.unavailable.empty()},
-                         .schedule = ScheduleOf(config.scheduler)};
+                                   .audio_encoder = config.audio_encoder.unavailable.empty(),
+                                   .duration_head = config.duration_head.has_value()},
+                         .schedule = ScheduleOf(config.scheduler),
+                         .image_crf = config.generation.image_crf};
   for (const auto& [width, height, num_frames] : config.generation.trained_shapes) {
     model.trained_shapes.push_back({.width = static_cast<int32_t>(width),
                                     .height = static_cast<int32_t>(height),

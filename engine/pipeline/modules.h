@@ -11,11 +11,11 @@
 #include "engine/diffusion/latents.h"
 #include "engine/model/audio_decoder.h"
 #include "engine/model/audio_encoder.h"
+#include "engine/model/duration_head.h"
 #include "engine/model/latent_upsampler.h"
 #include "engine/model/mel_front_end.h"
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
-#include "engine/model/video_decoder.h"
 #include "engine/model/video_encoder.h"
 #include "engine/model/vocoder.h"
 #include "engine/pipeline/adapters.h"
@@ -31,7 +31,8 @@ struct Modules {
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;  // of Gemma's weights, which are most of the text encoder
     Modalities modalities = Modalities::kBoth;      // kSound: no video modules, for requests for sound only
-    bool rank_zero = true;  // false: no audio encoder, audio decoder or vocoder, which only rank 0 runs
+    // False: no duration head, audio encoder, audio decoder or vocoder, which only rank 0 runs.
+    bool rank_zero = true;
   };
   // root: of the whole checkpoint. Fails with InvalidArgument if the model has no text encoder. Errors of the loader
   // are reported by its Finish.
@@ -39,6 +40,7 @@ struct Modules {
                                       absl::FunctionRef<void(std::string_view phase)> on_phase);
 
   std::unique_ptr<TextEncoder> text;
+  std::optional<DurationHead> duration_head;  // if its file was given; rank 0 alone runs it
   std::unique_ptr<Transformer> transformer;
   std::optional<LatentUpsampler> spatial_upsampler, temporal_upsampler;  // if their files were given
   std::optional<AudioEncoder> audio_encoder;                             // if the model has one

@@ -330,8 +330,22 @@ void Pipeline::DoAhead(const RunPlan& plan) {
   ahead->DoAhead(*plan.one_time_work);
 }
 
+absl::StatusOr<int32_t> Pipeline::ChooseFrames(const RunPlan& plan, RunObserver* observer) {
+  Parts& p = *parts_;
+  KINORA_CHECK(plan.open_length.has_value());
+  Exec exec = p.MakeExec();
+  KINORA_RETURN_IF_ERROR(AgreeAmongAll(exec, p.CheckFits(plan)));
+  p.ropes.MakeRoom(p.arena, plan.arena_bytes);
+  if (p.mesh.world().rank() != 0) observer = nullptr;
+  Generation generation(p.config, p.modules, p.graphs, p.ropes, plan, nullptr, observer);
+  return generation.ChooseFrames(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
+    return Tell(observer, stage, step, latents);
+  });
+}
+
 absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from) {
   Parts& p = *parts_;
+  KINORA_CHECK(!plan.open_length.has_value()) << "the model has chosen no length";
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
   Exec exec = p.MakeExec();
   p.arena.ResetPeak();

@@ -117,18 +117,16 @@ class Pipeline {
   // Like Lora::Open, for this model's checkpoint.
   absl::StatusOr<std::shared_ptr<const Lora>> OpenLora(std::shared_ptr<const SafetensorsFile> file,
                                                        LoraOptions options) const;
-  // The functions of memory_plan.h of the same names, for the reserved memory.
+  // As in memory_plan.h, for the reserved memory.
   absl::StatusOr<int64_t> MaxTokens() const;
   absl::StatusOr<int32_t> MostFrames(const GenerationRequest& request) const;
   absl::StatusOr<std::optional<ClipShape>> NearestThatFits(const GenerationRequest& request) const;
 
   CleanMemory clean_weights() const;  // in use
-  // Peak of activation memory in the last Generate.
-  int64_t peak_arena_bytes() const;
+  int64_t peak_arena_bytes() const;   // of activations in the last Generate
   // Times of the stages of the last Generate on this rank, up to and including a stage that failed.
   const std::vector<StageUse>& last_run() const;
-  // Steps captured since Load. A request of a recently used shape adds none.
-  int64_t captures() const;
+  int64_t captures() const;  // steps since Load; a request of a recently used shape adds none
   // Denoising stages since Load whose rotation tables were computed; those of recent stages are kept (rope_tables.h).
   int64_t rope_tables_made() const;
 
@@ -139,12 +137,15 @@ class Pipeline {
   // rank. Generate does it too. plan: from Prepare.
   void DoAhead(const RunPlan& plan);
 
-  // plan: from Prepare of this pipeline, or of rank 0 of the same mesh, which needs the most memory. sink: null on
-  // ranks other than 0. observer: may be null; called on rank 0 only. from: null, or on rank 0 the point of an earlier
-  // run of an equal plan, behind which this run begins; InvalidArgument if it cannot be of such a run.
-  // Fails with ResourceExhausted if the plan exceeds the reserved memory, or with an error of the observer or sink, at
-  // the latest by the next step. All ranks agree on these failures (agree.h): they leave at the same point, and the
-  // pipeline stays usable. A pipeline of a single rank stays usable after any error.
+  // Encodes the prompts of a plan with open_length and returns the number of frames that the model chooses, with which
+  // to call Prepare again (WithFrames). Arguments and errors: as in Generate.
+  absl::StatusOr<int32_t> ChooseFrames(const RunPlan& plan, RunObserver* observer);
+  // plan: from Prepare of this pipeline, or of rank 0 of the same mesh, which needs the most memory; without
+  // open_length. sink: null on ranks other than 0. observer: may be null; called on rank 0 only. from: null, or on rank
+  // 0 the point of an earlier run of an equal plan, behind which this run begins; InvalidArgument if it cannot be of
+  // such a run. Fails with ResourceExhausted if the plan exceeds the reserved memory, or with an error of the observer
+  // or sink, at the latest by the next step. All ranks agree on these failures (agree.h): they leave at the same point,
+  // and the pipeline stays usable. A pipeline of a single rank stays usable after any error.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from = nullptr);
 
   // Runs FitLatentToRgb (latent_preview.h) in the reserved memory or, if that is too small, in memory of its own. Must
@@ -155,7 +156,6 @@ class Pipeline {
   // The functions of agree.h. Every rank must call them, not during Generate.
   absl::Status Agree(const absl::Status& status);
   absl::Status ShareFromRankZero(const absl::Status& status, absl::Span<int64_t> numbers);
-
   // The function of gather_trace.h. Every rank of a mesh of processes must call it, after Generate.
   absl::Status GatherTrace();
 

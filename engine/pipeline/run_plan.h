@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,7 +79,9 @@ struct StagePlan {
 class OneTimeWork;
 
 struct RunPlan {
-  GenerationRequest request{};      // as ResolveRequest returns it
+  GenerationRequest request{};  // as ResolveRequest returns it, with its number of frames
+  // The model is still to choose the number of frames (Pipeline::ChooseFrames); this plan is for the most.
+  std::optional<LengthLimits> open_length{};
   std::vector<StagePlan> stages{};  // in order of execution
   size_t audio_stage = 0;           // index of the denoising stage whose sound is decoded
   TilePlan tiles{};                 // of the video decoder

@@ -39,13 +39,31 @@ int32_t FramesOfWindow(const RecipeDescription& recipe, const GenerationRequest&
   return std::max(usual, (static_cast<int32_t>(std::min(reached, most)) - 1) / multiple * multiple + 1);
 }
 
-// A given sound determines the clip's length, which is unknown (0) until the sound is read.
+// 0: unknown until the model has chosen it, or until the given sound that determines it is read.
 int32_t FramesOf(const RecipeDescription& recipe, const GenerationRequest& r) {
+  if (r.auto_length.has_value()) return 0;
   if (!r.audio.has_value()) return FramesOfWindow(recipe, r);
   if (r.audio->audio == nullptr) return 0;
   const int64_t heard = FramesHeard(*r.audio, r.frame_rate, recipe.frame_multiple);
   const int64_t most = recipe.max_frames > 0 ? recipe.max_frames : heard;
   return static_cast<int32_t>(std::clamp<int64_t>(heard, 1, std::max<int64_t>(1, most)));
+}
+
+// The longest clip of the request's size that the recipe's limits allow, in frames; 0: no limit.
+double MostFrames(const ModelDescription& model, const RecipeDescription& recipe, const GenerationRequest& r) {
+  double most = recipe.max_frames;
+  const int64_t per_frame = r.audio_only ? 0 : model.VideoTokens(1, r.height, r.width);
+  if (recipe.max_tokens < 1 || per_frame < 1) return most;
+  const double later = static_cast<double>(recipe.max_tokens / per_frame - 1);  // latent frames after the first
+  const double frames = std::max(0.0, later) * model.frames_per_token + 1;
+  return most > 0 ? std::min(most, frames) : frames;
+}
+
+void FillAutoLength(double most_frames, double frame_rate, AutoLength& length) {
+  double most = kLongestAutoSeconds;
+  if (most_frames > 0 && frame_rate > 0) most = std::min(most, most_frames / frame_rate);
+  if (!length.max_seconds.has_value()) length.max_seconds = std::max(most, length.min_seconds.value_or(0));
+  if (!length.min_seconds.has_value()) length.min_seconds = std::min(kShortestAutoSeconds, *length.max_seconds);
 }
 
 // Reduces the defaults of a modality that a retake keeps to its perturbation in the other modality's STG pass.
@@ -80,16 +98,32 @@ GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRe
   if (r.width == 0 && !r.audio_only) r.width = defaults.width;
   if (r.height == 0 && !r.audio_only) r.height = defaults.height;
   if (r.frame_rate == 0) r.frame_rate = defaults.frame_rate;
+  if (r.auto_length.has_value()) FillAutoLength(MostFrames(model, *recipe, r), r.frame_rate, *r.auto_length);
   if (r.num_frames == 0) r.num_frames = FramesOf(*recipe, r);
   FillSteps(*recipe, r);
   for (ConditionInput& condition : r.conditions) {
-    if (condition.media == ConditionInput::Media::kImage && !condition.crf.has_value()) condition.crf = kImageCrf;
+    if (condition.media == ConditionInput::Media::kImage && !condition.crf.has_value()) {
+      condition.crf = model.image_crf;
+    }
   }
   if (!recipe->guided) return r;
   FillGuidances(defaults, r);
   const bool negative = r.video_guidance->NeedsUncond() || r.audio_guidance->NeedsUncond();
   if (negative && !r.negative_prompt.has_value()) r.negative_prompt = defaults.negative_prompt;
   return r;
+}
+
+LengthLimits LimitsOfLength(const RecipeDescription& recipe, const GenerationRequest& request) {
+  return {.frame_rate = request.frame_rate,
+          .min_seconds = *request.auto_length->min_seconds,
+          .max_seconds = *request.auto_length->max_seconds,
+          .time_factor = std::max(1, recipe.frame_multiple)};
+}
+
+int32_t AssumedFrames(const RecipeDescription& recipe, const GenerationRequest& request) {
+  if (!request.auto_length.has_value()) return recipe.defaults.num_frames;
+  const LengthLimits limits = LimitsOfLength(recipe, request);
+  return static_cast<int32_t>(FramesFromSeconds(limits.max_seconds, limits));
 }
 
 }  // namespace kinora

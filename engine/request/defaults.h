@@ -6,14 +6,18 @@
 
 namespace kinora {
 
-// CRF of the H.264 pass of an image, up to LTX-2.3 (ltx_pipelines/utils/args.py).
-inline constexpr int32_t kImageCrf = 33;
-
 // Returns `asked` with every default of its recipe: sizes, rate, steps (for given or fixed sigmas, as many as they
-// take), the crf of images, and in a guided recipe the guidance, STG blocks if STG is on, and the negative prompt if a
-// term uses it. Guidance of an unguided recipe stays as requested. If `model` does not describe the recipe, sets only
-// the recipe.
+// take), the crf of images, the bounds of a length that the model chooses, and in a guided recipe the guidance, STG
+// blocks if STG is on, and the negative prompt if a term uses it. Guidance of an unguided recipe stays as requested. If
+// `model` does not describe the recipe, sets only the recipe.
 GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRequest& asked);
+
+// The limits of the length that the model chooses for a request with auto_length, defaults filled in and valid.
+LengthLimits LimitsOfLength(const RecipeDescription& recipe, const GenerationRequest& request);
+
+// Returns the frames to assume for a request with FramesAreUnknown, defaults filled in and valid: the most that its
+// auto_length allows, or the recipe's default for a sound that is not read yet.
+int32_t AssumedFrames(const RecipeDescription& recipe, const GenerationRequest& request);
 
 }  // namespace kinora
 

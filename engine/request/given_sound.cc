@@ -23,10 +23,6 @@ SoundSpan HeardSpan(const AudioGuide& guide, int64_t num_frames, double frame_ra
           .sample_rate = rate};
 }
 
-bool FramesAreUnknown(const GenerationRequest& request) {
-  return request.num_frames == 0 && request.audio.has_value() && request.audio->audio == nullptr;
-}
-
 int64_t FramesHeard(const AudioGuide& guide, double frame_rate, int64_t frame_multiple) {
   const int64_t multiple = std::max<int64_t>(1, frame_multiple);
   if (guide.audio->sample_rate <= 0 || !(frame_rate > 0)) return 0;

@@ -19,9 +19,6 @@ struct SoundSpan {
 // samples, halves to even. The span may end beyond the sound. An unread sound counts as 48,000 samples per second.
 SoundSpan HeardSpan(const AudioGuide& guide, int64_t num_frames, double frame_rate);
 
-// Whether a request, defaults filled in, takes its number of frames from a sound that is not read yet.
-bool FramesAreUnknown(const GenerationRequest& request);
-
 // Returns the most frames, 1 more than a multiple of frame_multiple, that the sound lasts for; 0 if it lasts for none.
 // guide.audio must not be null.
 int64_t FramesHeard(const AudioGuide& guide, double frame_rate, int64_t frame_multiple);

@@ -12,12 +12,16 @@
 
 namespace kinora {
 
+// CRF of the H.264 pass of an image, up to LTX-2.3 (ltx_pipelines/utils/args.py).
+inline constexpr int32_t kImageCrf = 33;
+
 // Optional parts of a model.
 struct ModelParts {
   bool video_encoder = false;   // images and clips as inputs
   bool upsampler = false;       // at least one kind, between two stages
   bool distilled_lora = false;  // few steps on a dev model
   bool audio_encoder = false;   // sound as an input
+  bool duration_head = false;   // chooses the length of a clip
   bool operator==(const ModelParts&) const = default;
 };
 
@@ -59,6 +63,7 @@ struct ModelDescription {
   ModelParts parts;
   std::vector<std::string> loras;  // ids, sorted
   DevSchedule schedule;
+  int32_t image_crf = kImageCrf;               // default of ConditionInput::crf
   std::vector<TrainedShape> trained_shapes{};  // empty: the files do not list any
   bool operator==(const ModelDescription&) const = default;
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/request/auto_length.h"
 #include "engine/request/given_noise.h"
 #include "engine/request/stage.h"
 
@@ -96,7 +97,7 @@ struct GenerationRequest {
   std::string prompt;                          // UTF-8
   std::optional<std::string> negative_prompt;  // absent: the model's default where guidance uses one; "": empty
   int32_t width = 0, height = 0;               // pixels
-  int32_t num_frames = 0;                      // 8k + 1; 0 in an effective request: `audio` sets it once it is read
+  int32_t num_frames = 0;                      // 8k + 1; 0 in an effective request: FramesAreUnknown
   double frame_rate = 0;                       // frames per second
   uint64_t seed = 0;                           // always explicit: drawn and reported by the builder of the request
   Recipe recipe = Recipe::kUnspecified;
@@ -108,11 +109,26 @@ struct GenerationRequest {
   int32_t schedule_tokens = 0;  // tokens the dev schedule shifts for; 0: 4096 (HQ: stage 1's); -1: the actual number
   std::optional<RetakeInput> retake;
   std::optional<AudioGuide> audio;
-  bool audio_only = false;  // text-to-audio
-  std::string upsampler;    // "x2", "x1.5", "temporal_x2"; empty: the recipe's first, none in a recipe of one stage
+  bool audio_only = false;                // text-to-audio
+  std::optional<AutoLength> auto_length;  // the model chooses num_frames; absent: it does not
+  std::string upsampler;  // "x2", "x1.5", "temporal_x2"; empty: the recipe's first, none in a recipe of one stage
   GivenNoise noise;
   bool operator==(const GenerationRequest&) const = default;
 };
+
+// Whether a request, defaults filled in, gets its number of frames only in its run: from the model, or from a sound
+// that is not read yet.
+inline bool FramesAreUnknown(const GenerationRequest& request) {
+  const bool unread = request.audio.has_value() && request.audio->audio == nullptr;
+  return request.num_frames == 0 && (request.auto_length.has_value() || unread);
+}
+
+// Returns the request with the number of frames that the model has chosen.
+inline GenerationRequest WithFrames(GenerationRequest request, int32_t num_frames) {
+  request.num_frames = num_frames;
+  request.auto_length.reset();
+  return request;
+}
 
 // The fields of the proto's `Output` that matter to more than the writing of the artifacts.
 struct OutputRequest {

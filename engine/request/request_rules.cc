@@ -94,12 +94,12 @@ void Rules::CheckShape() {
     CheckGrid(grid);
   }
   sized_ = recipe_ != nullptr && violations_.size() == before && !FramesAreUnknown(request_);
-  if (sized_ && !request_.audio_only) CheckTokens();
+  if (sized_ && !request_.audio_only) CheckTokens(request_.num_frames);
 }
 
-void Rules::CheckTokens() {
-  const int64_t appended = AppendedTokens();
-  const int64_t tokens = model_->VideoTokens(request_.num_frames, request_.height, request_.width) + appended;
+void Rules::CheckTokens(int64_t num_frames) {
+  const int64_t appended = AppendedTokens(num_frames);
+  const int64_t tokens = model_->VideoTokens(num_frames, request_.height, request_.width) + appended;
   if (recipe_->max_tokens == 0 || tokens <= recipe_->max_tokens) return;
   too_large_ = true;
   // The latent frames of this size that fit determine the largest number of frames on the recipe's grid.
@@ -109,16 +109,19 @@ void Rules::CheckTokens() {
   const int64_t multiple = std::max(1, recipe_->frame_multiple);
   const int64_t frames = (fits - 1) * model_->frames_per_token / multiple * multiple + 1;
   const char* const smaller = appended > 0 ? "reduce width, height or conditions" : "reduce width or height";
-  const std::string nearest = fits < 1 ? smaller : absl::StrCat("nearest at this size: ", frames, " frames");
   const std::string_view whose = appended > 0 ? ", including those of conditions" : "";
-  Add("num_frames", Cat(tokens, " video tokens", whose, "; at most ", recipe_->max_tokens, "; ", nearest));
+  const std::string problem = Cat(tokens, " video tokens", whose, "; at most ", recipe_->max_tokens, "; ");
+  if (fits < 1) return Add("num_frames", problem + smaller);
+  if (!request_.auto_length.has_value())
+    return Add("num_frames", Cat(problem, "nearest at this size: ", frames, " frames"));
+  Add("auto_length.max_seconds", absl::StrCat(problem, "nearest at this size: ", frames / request_.frame_rate));
 }
 
 // Tokens of conditions, appended to the clip's own. An unread clip counts as the longest possible.
-int64_t Rules::AppendedTokens() const {
+int64_t Rules::AppendedTokens(int64_t num_frames) const {
   int64_t tokens = 0;
   for (const ConditionInput& condition : request_.conditions) {
-    const int64_t left = int64_t{request_.num_frames} - condition.frame;
+    const int64_t left = num_frames - condition.frame;
     if (left < 1 || condition.frame < 0 || !(condition.append || condition.frame > 0)) continue;
     const int64_t read = condition.pixels != nullptr ? condition.pixels->frames : left;
     const int64_t frames = condition.media == ConditionInput::Media::kImage ? 1 : std::min(read, left);

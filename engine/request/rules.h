@@ -1,5 +1,6 @@
-// Applies the rules of request_rules.h to one request. request_rules.cc checks what all requests share; input_rules.cc
-// checks inputs and the parts that a retake keeps: pictures, clips, sounds, LoRAs.
+// Applies the rules of request_rules.h to one request. request_rules.cc checks what all requests share; length_rules.cc
+// checks lengths that the model chooses; input_rules.cc checks inputs and the parts that a retake keeps: pictures,
+// clips, sounds, LoRAs.
 #ifndef KINORA_ENGINE_REQUEST_RULES_H_
 #define KINORA_ENGINE_REQUEST_RULES_H_
 
@@ -54,6 +55,7 @@ class Rules {
     CheckInputs();
     if (request_.audio.has_value()) CheckSound();
     if (request_.audio_only) CheckSoundAlone();
+    if (request_.auto_length.has_value()) CheckAutoLength(*request_.auto_length);
   }
 
   void CheckNumber(const std::string& field, double value, double minimum, double maximum) {
@@ -91,8 +93,10 @@ class Rules {
   void CheckNeeds();
   void CheckGrid(const Grid& grid);
   void CheckShape();
-  void CheckTokens();
-  int64_t AppendedTokens() const;
+  void CheckTokens(int64_t num_frames);
+  int64_t AppendedTokens(int64_t num_frames) const;
+  void CheckAutoLength(const AutoLength& length);
+  void CheckLengths();
   void CheckSigmas();
   void CheckSteps();
   void CheckScheduleTokens();

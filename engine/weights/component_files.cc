@@ -36,6 +36,7 @@ const std::vector<Part>& NamedParts() {
       {"text_encoder", &ModelFiles::text_encoder, {"text_encoder", "text_projection"}},
       {"video_vae", &ModelFiles::video_vae, {"vae"}},
       {"audio_vae", &ModelFiles::audio_vae, {"audio_vae", "vocoder"}},
+      {"duration_head", &ModelFiles::duration_head, {"duration_head"}},
       {"spatial_upsampler", &ModelFiles::spatial_upsampler, {"spatial_upsampler"}},
       {"temporal_upsampler", &ModelFiles::temporal_upsampler, {"temporal_upsampler"}},
   };

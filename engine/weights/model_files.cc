@@ -33,6 +33,7 @@ absl::Status ParseNamed(std::string_view argument, std::string_view name, std::s
       {"text_encoder", &ModelFiles::text_encoder},
       {"video_vae", &ModelFiles::video_vae},
       {"audio_vae", &ModelFiles::audio_vae},
+      {"duration_head", &ModelFiles::duration_head},
       {"spatial_upsampler", &ModelFiles::spatial_upsampler},
       {"temporal_upsampler", &ModelFiles::temporal_upsampler}};
   for (const auto& [known, member] : paths) {
@@ -60,8 +61,8 @@ absl::Status ParseNamed(std::string_view argument, std::string_view name, std::s
     return absl::OkStatus();
   }
   return BadArgument(argument, Cat("unknown name ", name,
-                                   "; text_encoder, video_vae, audio_vae, spatial_upsampler, temporal_upsampler, "
-                                   "distilled_lora, lora and kind are"));
+                                   "; text_encoder, video_vae, audio_vae, duration_head, spatial_upsampler, "
+                                   "temporal_upsampler, distilled_lora, lora and kind are"));
 }
 
 }  // namespace

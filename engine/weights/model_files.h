@@ -21,6 +21,7 @@ struct ModelFiles {
   std::vector<std::string> paths{};
   std::string text_encoder{};  // folder (config.json, weights, tokenizer), or a file with a text projection of its own
   std::string video_vae{}, audio_vae{};  // the second holds the vocoder, too
+  std::string duration_head{};           // chooses the length of a clip
   std::string spatial_upsampler{};  // Lightricks' file, or diffusers' latent_upsampler/ or the folder that holds it
   std::string temporal_upsampler{};
   std::string distilled_lora{};
@@ -32,8 +33,8 @@ struct ModelFiles {
   std::vector<std::string> parts() const;
 
   // Parses arguments of the form PATH or NAME=VALUE: text_encoder=FOLDER|FILE, video_vae=FILE, audio_vae=FILE,
-  // spatial_upsampler=FILE, temporal_upsampler=FILE, distilled_lora=FILE[:STRENGTH], lora=ID:FILE, kind=dev|distilled.
-  // Fails with InvalidArgument naming the argument.
+  // duration_head=FILE, spatial_upsampler=FILE, temporal_upsampler=FILE, distilled_lora=FILE[:STRENGTH], lora=ID:FILE,
+  // kind=dev|distilled. Fails with InvalidArgument naming the argument.
   static absl::StatusOr<ModelFiles> Parse(absl::Span<const std::string> arguments);
 };
 

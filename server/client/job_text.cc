@@ -15,6 +15,7 @@
 #include "server/client/job_lookup.h"
 #include "server/common/human_text.h"
 #include "server/common/timestamps.h"
+#include "server/request/clip_length.h"
 
 namespace kinora {
 namespace {
@@ -40,8 +41,9 @@ void PromptLine(std::string& out, absl::string_view name, absl::string_view prom
 
 std::string FormatClip(const v1::Generation& g) {
   const std::string size = g.audio_only() ? "audio" : absl::StrCat(g.width(), "x", g.height());
-  std::string text = absl::StrFormat("%s, %d frames at %g fps", size, g.num_frames(), g.frame_rate());
-  if (g.frame_rate() > 0) absl::StrAppendFormat(&text, ", %.2f s", g.num_frames() / g.frame_rate());
+  std::string text = absl::StrFormat("%s, %s at %g fps", size, LengthText(g), g.frame_rate());
+  if (g.frame_rate() > 0 && g.num_frames() > 0)
+    absl::StrAppendFormat(&text, ", %.2f s", g.num_frames() / g.frame_rate());
   return text;
 }
 
@@ -120,8 +122,9 @@ std::string FormatTaken(const v1::Video& video, absl::Time now) {
 }
 
 std::string FormatSize(const v1::Generation& g) {
-  if (g.audio_only()) return absl::StrCat("audio ", g.num_frames());
-  return absl::StrCat(g.width(), "x", g.height(), "x", g.num_frames());
+  const std::string frames = g.num_frames() > 0 ? absl::StrCat(g.num_frames()) : "?";
+  if (g.audio_only()) return "audio " + frames;
+  return absl::StrCat(g.width(), "x", g.height(), "x", frames);
 }
 
 std::string TimesText(int times) { return times == 1 ? "once" : absl::StrCat(times, " times"); }
@@ -152,8 +155,7 @@ bool IsTerminal(v1::Video::State state) {
 
 v1::Generation MadeOf(const v1::Video& video) {
   v1::Generation made = video.effective();
-  const auto& stages = video.resolved().stages();
-  if (made.num_frames() == 0 && !stages.empty()) made.set_num_frames(stages.rbegin()->num_frames());
+  made.set_num_frames(FramesOf(video));
   return made;
 }
 

@@ -14,7 +14,7 @@
 namespace kinora {
 
 bool IsTerminal(v1::Video::State state);
-// The effective request. For a given sound, num_frames is that of the sound once it has been read.
+// The effective request, with the number of frames of the clip once it is known (FramesOf).
 v1::Generation MadeOf(const v1::Video& video);
 // "denoise 2/8", "encode"; empty before the run begins.
 std::string FormatReached(const v1::Progress& progress);

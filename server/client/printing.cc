@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/common/human_text.h"
+#include "server/request/clip_length.h"
 
 namespace kinora {
 namespace {
@@ -18,8 +19,8 @@ std::string FormatTime(const google::protobuf::Timestamp& time) {
 }
 
 std::string FormatShape(const v1::Generation& g) {
-  if (g.audio_only()) return absl::StrFormat("audio, %d frames at %g fps", g.num_frames(), g.frame_rate());
-  return absl::StrFormat("%dx%d, %d frames at %g fps", g.width(), g.height(), g.num_frames(), g.frame_rate());
+  const std::string size = g.audio_only() ? "audio" : absl::StrCat(g.width(), "x", g.height());
+  return absl::StrFormat("%s, %s at %g fps", size, LengthText(g), g.frame_rate());
 }
 
 void Line(std::string& out, absl::string_view name, absl::string_view value) {

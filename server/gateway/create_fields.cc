@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/command_line.h"
+#include "engine/base/strings.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/gateway/field_names.h"
@@ -88,6 +89,7 @@ class Creation {
   void ReadSampling();
   void ReadShape();
   void ReadSeconds();
+  void ReadAutoLength();
   void ReadGuidance();
   void ReadGuidanceOf(const std::string& side, bool generated, v1::Guidance* (v1::Generation::*mutable_guidance)());
   void ReadLoras();
@@ -203,7 +205,18 @@ void Creation::ReadShape() {
     generation().set_frame_rate(*fps);
   }
   ReadInt32("num_frames", 1, [&](int32_t v) { generation().set_num_frames(v); });
+  if (reader_.Is("seconds", kAutoSeconds)) return ReadAutoLength();
+  for (const std::string_view name : {"min_seconds", "max_seconds"}) {
+    if (reader_.Has(name))
+      reader_.Reject(name, Cat("bounds the length that the model chooses; add seconds \"", kAutoSeconds, "\""));
+  }
   ReadSeconds();
+}
+
+void Creation::ReadAutoLength() {
+  v1::AutoLength& length = *generation().mutable_auto_length();
+  if (const auto shortest = reader_.Number("min_seconds")) length.set_min_seconds(*shortest);
+  if (const auto longest = reader_.Number("max_seconds")) length.set_max_seconds(*longest);
 }
 
 void Creation::ReadSeconds() {

@@ -14,6 +14,8 @@ inline constexpr std::string_view kFieldNames[] = {"prompt",
                                                    "model",
                                                    "n",
                                                    "seconds",
+                                                   "min_seconds",
+                                                   "max_seconds",
                                                    "size",
                                                    "width",
                                                    "height",
@@ -64,6 +66,9 @@ inline constexpr std::string_view kFieldNames[] = {"prompt",
                                                    "metadata",
                                                    "user",
                                                    "request_id"};
+
+// What `seconds` says for a length that the model chooses.
+inline constexpr std::string_view kAutoSeconds = "auto";
 
 // The order of these words is that of the values of the enum, from 1.
 inline constexpr std::string_view kRecipeWords[] = {"one_stage", "two_stage", "distilled", "distilled_two_stage", "hq"};

@@ -88,6 +88,11 @@ const Json* FieldReader::Find(std::string_view name) const {
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool FieldReader::Is(std::string_view name, std::string_view word) const {
+  const Json* value = Find(name);
+  return value != nullptr && value->is_string() && absl::AsciiStrToLower(value->get_ref<const std::string&>()) == word;
+}
+
 std::string FieldReader::Path(std::string_view name) const { return prefix_ + std::string(name); }
 
 void FieldReader::Reject(std::string_view name, std::string description) {

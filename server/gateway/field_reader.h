@@ -27,6 +27,8 @@ class FieldReader {
       : object_(object), prefix_(std::move(prefix)), violations_(violations) {}
 
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
+  // Whether the field is this word, in any case.
+  bool Is(std::string_view name, std::string_view word) const;
   std::optional<std::string> Text(std::string_view name);
   std::optional<int64_t> Integer(std::string_view name, int64_t least, int64_t most);
   std::optional<uint64_t> Unsigned(std::string_view name);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "engine/request/model_description.h"
 #include "server/gateway/create_fields.h"
 #include "server/gateway/field_json.h"
 #include "server/gateway/field_names.h"
@@ -30,7 +31,8 @@ Json PartsOf(const v1::ModelInfo::Parts& parts) {
   return {{"video_encoder", parts.video_encoder()},
           {"upsampler", parts.upsampler()},
           {"distilled_lora", parts.distilled_lora()},
-          {"audio_encoder", parts.audio_encoder()}};
+          {"audio_encoder", parts.audio_encoder()},
+          {"duration_head", parts.duration_head()}};
 }
 
 // The defaults of a recipe in the names of fields; without a prompt, which is not one.
@@ -82,6 +84,7 @@ Json ModelJson(const v1::ModelInfo& model) {
           {"loras", Strings(model.loras())},
           {"modalities", std::move(modalities)},
           {"parts", PartsOf(model.parts())},
+          {"image_crf", model.has_image_crf() ? model.image_crf() : kImageCrf},
           {"blocks", model.blocks()},
           {"pixels_per_token", model.pixels_per_token()},
           {"frames_per_token", model.frames_per_token()},

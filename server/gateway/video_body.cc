@@ -13,6 +13,7 @@
 #include "server/gateway/create_fields.h"
 #include "server/gateway/error_body.h"
 #include "server/gateway/field_json.h"
+#include "server/request/clip_length.h"
 
 namespace kinora {
 namespace {
@@ -45,9 +46,9 @@ Json SizeOf(const v1::Generation& generation) {
 }
 
 // "4.042": seconds with at most three decimals.
-std::string SecondsOf(const v1::Generation& generation) {
-  const double rate = generation.frame_rate();
-  std::string text = absl::StrFormat("%.3f", rate > 0 ? generation.num_frames() / rate : 0);
+std::string SecondsOf(const v1::Video& video) {
+  const double rate = video.effective().frame_rate();
+  std::string text = absl::StrFormat("%.3f", rate > 0 ? FramesOf(video) / rate : 0);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text;
@@ -123,7 +124,7 @@ void AddCommon(const v1::Video& video, Json& out) {
   out["completed_at"] = UnixSeconds(video.state() == v1::Video::COMPLETED && video.has_end_time(), video.end_time());
   out["expires_at"] = UnixSeconds(video.has_expire_time(), video.expire_time());
   out["size"] = SizeOf(effective);
-  out["seconds"] = SecondsOf(effective);
+  out["seconds"] = SecondsOf(video);
   out["quality"] = "standard";
   out["remixed_from_video_id"] = nullptr;
   out["error"] = ErrorOf(video);
@@ -158,7 +159,7 @@ void AddOwn(const v1::Video& video, Json& out) {
   Json parameters = ToFields(effective, video.output());
   parameters["model"] = video.model();
   out["state"] = absl::AsciiStrToLower(v1::Video::State_Name(video.state()));
-  out["num_frames"] = effective.num_frames();
+  out["num_frames"] = FramesOf(video);
   out["fps"] = effective.frame_rate();
   out["seed"] = parameters.value("seed", Json(nullptr));
   out["started_at"] = UnixSeconds(video.has_start_time(), video.start_time());

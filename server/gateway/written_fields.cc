@@ -73,6 +73,11 @@ void WriteGeneration(const v1::Generation& generation, Json& out) {
   if (generation.height() > 0) out["height"] = generation.height();
   if (generation.frame_rate() > 0) out["fps"] = generation.frame_rate();
   if (generation.num_frames() > 0) out["num_frames"] = generation.num_frames();
+  if (generation.has_auto_length()) {
+    out["seconds"] = kAutoSeconds;
+    if (generation.auto_length().has_min_seconds()) out["min_seconds"] = generation.auto_length().min_seconds();
+    if (generation.auto_length().has_max_seconds()) out["max_seconds"] = generation.auto_length().max_seconds();
+  }
   if (generation.has_seed()) {
     const uint64_t seed = generation.seed();
     out["seed"] = seed <= kExactInteger ? Json(seed) : Json(absl::StrCat(seed));
@@ -111,6 +116,9 @@ struct Renamed {
   std::string_view path, field;
 };
 constexpr Renamed kRenamed[] = {{"generation.frame_rate", "fps"},
+                                {"generation.auto_length.min_seconds", "min_seconds"},
+                                {"generation.auto_length.max_seconds", "max_seconds"},
+                                {"generation.auto_length", "seconds"},
                                 {"generation.loras", "lora"},
                                 {"generation.audio.media.input_id", "audio_reference"},
                                 {"generation.audio.media", "audio_reference"},

@@ -26,8 +26,8 @@ namespace {
 constexpr FlagSpec kFlags[] = {
     {"model", "PATH|NAME=VALUE",
      "a .safetensors file, or a folder that holds a model's files; repeatable. NAME=VALUE is one of "
-     "text_encoder=FOLDER|FILE, video_vae=FILE, audio_vae=FILE, spatial_upsampler=FILE, temporal_upsampler=FILE, "
-     "distilled_lora=FILE[:STRENGTH], lora=ID:FILE, kind=dev|distilled"},
+     "text_encoder=FOLDER|FILE, video_vae=FILE, audio_vae=FILE, duration_head=FILE, spatial_upsampler=FILE, "
+     "temporal_upsampler=FILE, distilled_lora=FILE[:STRENGTH], lora=ID:FILE, kind=dev|distilled"},
     {"request", "FILE", "read a Generation message as proto3 JSON; the flags below override its fields"},
     {"output", "FILE|FOLDER",
      "output file; its extension selects the format: .mp4, .webm, .wav or .zip (PNG frames); or an existing folder "

@@ -236,7 +236,12 @@ absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   const bool first = mesh.world().rank() == 0;
   if (first) job.times.Begin("load");
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Pipeline> pipeline, LoadPipeline(job, mesh, first));
-  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(job.request));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, pipeline->Prepare(job.request));
+  if (plan.open_length.has_value()) {
+    ProgressObserver observer([&job](const Progress&) { return GoOn(job); });
+    KINORA_ASSIGN_OR_RETURN(const int32_t frames, pipeline->ChooseFrames(plan, &observer));
+    KINORA_ASSIGN_OR_RETURN(plan, pipeline->Prepare(WithFrames(job.request, frames)));
+  }
   if (!first) return pipeline->Generate(plan, nullptr, nullptr);
   job.summary.effective = ToGeneration(plan.request);
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Sinks> sinks, MakeSinks(job));

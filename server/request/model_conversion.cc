@@ -17,6 +17,7 @@ v1::ModelInfo::Parts FromParts(const ModelParts& parts) {
   out.set_upsampler(parts.upsampler);
   out.set_distilled_lora(parts.distilled_lora);
   out.set_audio_encoder(parts.audio_encoder);
+  out.set_duration_head(parts.duration_head);
   return out;
 }
 
@@ -24,7 +25,8 @@ ModelParts ToParts(const v1::ModelInfo::Parts& parts) {
   return {.video_encoder = parts.video_encoder(),
           .upsampler = parts.upsampler(),
           .distilled_lora = parts.distilled_lora(),
-          .audio_encoder = parts.audio_encoder()};
+          .audio_encoder = parts.audio_encoder(),
+          .duration_head = parts.duration_head()};
 }
 
 v1::Generation FromDefaults(const GenerationRequest& defaults) {
@@ -112,6 +114,7 @@ v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id) 
   schedule.set_base_tokens(model.schedule.base_tokens);
   schedule.set_max_tokens(model.schedule.max_tokens);
   schedule.set_terminal(model.schedule.terminal);
+  info.set_image_crf(model.image_crf);
   for (const TrainedShape& shape : model.trained_shapes) {
     v1::ModelInfo::Shape& trained = *info.add_trained_shapes();
     trained.set_width(shape.width);
@@ -161,6 +164,7 @@ absl::StatusOr<ModelDescription> ToModelDescription(const v1::ModelInfo& info) {
                                       .base_tokens = info.schedule().base_tokens(),
                                       .max_tokens = info.schedule().max_tokens(),
                                       .terminal = info.schedule().terminal()}};
+  if (info.has_image_crf()) model.image_crf = info.image_crf();
   for (const v1::ModelInfo::Shape& shape : info.trained_shapes()) {
     model.trained_shapes.push_back(
         {.width = shape.width(), .height = shape.height(), .num_frames = shape.num_frames()});

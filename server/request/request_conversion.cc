@@ -166,6 +166,11 @@ absl::StatusOr<GenerationRequest> ToGenerationRequest(const v1::Generation& gene
   request.schedule_tokens = generation.schedule_tokens();
   request.audio_only = generation.audio_only();
   request.upsampler = generation.upsampler();
+  if (generation.has_auto_length()) {
+    AutoLength& length = request.auto_length.emplace();
+    if (generation.auto_length().has_min_seconds()) length.min_seconds = generation.auto_length().min_seconds();
+    if (generation.auto_length().has_max_seconds()) length.max_seconds = generation.auto_length().max_seconds();
+  }
   ToInputs(generation, request);
   return request;
 }
@@ -187,6 +192,11 @@ v1::Generation ToGeneration(const GenerationRequest& request) {
   generation.set_schedule_tokens(request.schedule_tokens);
   generation.set_audio_only(request.audio_only);
   generation.set_upsampler(request.upsampler);
+  if (request.auto_length.has_value()) {
+    v1::AutoLength& length = *generation.mutable_auto_length();
+    if (request.auto_length->min_seconds.has_value()) length.set_min_seconds(*request.auto_length->min_seconds);
+    if (request.auto_length->max_seconds.has_value()) length.set_max_seconds(*request.auto_length->max_seconds);
+  }
   FromInputs(request, generation);
   return generation;
 }

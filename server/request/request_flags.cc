@@ -35,6 +35,8 @@ constexpr FlagSpec kFlags[] = {
     {"size", "WIDTHxHEIGHT", "width and height, such as 768x512"},
     {"frames", "N", "number of frames, 8k + 1; default: the model's"},
     {"duration", "DURATION", "length, such as 5s, rounded to a valid number of frames; at 24 fps without --frame-rate"},
+    {"auto-length", "MIN..MAX",
+     "let the model choose the length from the prompt, within these seconds, such as 1..20; needs a duration head"},
     {"frame-rate", "FPS", "default: the model's"},
     {"seed", "N", "random seed; default: the server picks one and reports it"},
     {"steps", "N", "number of denoising steps; default: the recipe's"},
@@ -176,6 +178,27 @@ absl::Status SetDuration(const CommandLine& line, v1::Generation* g) {
   return absl::OkStatus();
 }
 
+// "MIN..MAX", in seconds
+absl::Status SetAutoLength(const CommandLine& line, v1::Generation* g) {
+  const std::optional<std::string> value = line.Get("auto-length");
+  if (!value) return absl::OkStatus();
+  const std::string given = absl::StrCat("--auto-length ", *value);
+  for (const char* const other : {"frames", "duration"}) {
+    if (line.Has(other)) return absl::InvalidArgumentError(absl::StrCat(given, ": cannot be combined with --", other));
+  }
+  const std::vector<std::string> bounds = absl::StrSplit(*value, "..");
+  double shortest = 0, longest = 0;
+  if (bounds.size() != 2 || !absl::SimpleAtod(bounds[0], &shortest) || !absl::SimpleAtod(bounds[1], &longest) ||
+      !std::isfinite(shortest) || !std::isfinite(longest)) {
+    return absl::InvalidArgumentError(given +
+                                      ": must be the shortest and the longest duration in seconds, such as 1..20");
+  }
+  g->clear_num_frames();
+  g->mutable_auto_length()->set_min_seconds(shortest);
+  g->mutable_auto_length()->set_max_seconds(longest);
+  return absl::OkStatus();
+}
+
 absl::Status SetShape(const CommandLine& line, v1::Generation* g) {
   KINORA_RETURN_IF_ERROR(SetInt32(line, "width", 1, [g](int32_t v) { g->set_width(v); }));
   KINORA_RETURN_IF_ERROR(SetInt32(line, "height", 1, [g](int32_t v) { g->set_height(v); }));
@@ -187,6 +210,8 @@ absl::Status SetShape(const CommandLine& line, v1::Generation* g) {
   if (rate) g->set_frame_rate(*rate);
   KINORA_RETURN_IF_ERROR(SetSize(line, g));
   KINORA_RETURN_IF_ERROR(SetDuration(line, g));
+  KINORA_RETURN_IF_ERROR(SetAutoLength(line, g));
+  if (line.Has("frames") || line.Has("duration")) g->clear_auto_length();  // of --request
   KINORA_ASSIGN_OR_RETURN(const auto seed, line.GetUint64("seed"));
   if (seed) g->set_seed(*seed);
   if (line.Has("audio-only")) g->set_audio_only(true);

@@ -12,14 +12,20 @@ namespace kinora {
 absl::Status ShapeTooLarge(const v1::Estimate& estimate) {
   const v1::Generation& asked = estimate.effective();
   const v1::Estimate::Shape& nearest = estimate.nearest();
+  const bool chosen = asked.has_auto_length();  // by the model: the longest was estimated
+  const std::string frames = chosen ? absl::StrCat("up to ", asked.auto_length().max_seconds(), " s")
+                                    : absl::StrCat(asked.num_frames(), " frames");
   const std::string why =
-      absl::StrCat(asked.width(), "x", asked.height(), " with ", asked.num_frames(), " frames does not fit",
+      absl::StrCat(asked.width(), "x", asked.height(), " with ", frames, " does not fit",
                    estimate.problems().empty() ? "" : ": ", absl::StrJoin(estimate.problems(), "; "));
   if (!estimate.has_nearest()) {
     return WithErrorInfo(InvalidField("generation.width", absl::StrCat(why, "; no size fits")), "SHAPE_TOO_LARGE");
   }
   FieldViolations violations;
-  if (nearest.num_frames() != asked.num_frames()) {
+  if (chosen && nearest.width() == asked.width() && nearest.height() == asked.height()) {
+    violations.push_back({"generation.auto_length.max_seconds",
+                          absl::StrCat(why, "; nearest at this size: ", nearest.num_frames() / asked.frame_rate())});
+  } else if (!chosen && nearest.num_frames() != asked.num_frames()) {
     violations.push_back(
         {"generation.num_frames", absl::StrCat(why, "; nearest at this size: ", nearest.num_frames())});
   } else {

@@ -1,6 +1,7 @@
 #include "server/worker/model_ranks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -66,6 +67,17 @@ absl::Status ModelRanks::Generate(const RunPlan& plan, ClipSink* sink, RunObserv
     const bool leads = rank.mesh->world().rank() == 0;
     return rank.pipeline->Generate(plan, leads ? sink : nullptr, leads ? observer : nullptr, leads ? from : nullptr);
   });
+}
+
+absl::StatusOr<int32_t> ModelRanks::ChooseFrames(const RunPlan& plan, RunObserver* observer) {
+  std::atomic<int32_t> frames = 0;  // the same on every rank
+  const absl::Status status = OnEveryRank([&](ModelRank& rank) -> absl::Status {
+    KINORA_ASSIGN_OR_RETURN(frames, rank.pipeline->ChooseFrames(plan, observer));
+    return absl::OkStatus();
+  });
+  if (!IsAgreed(status)) return FailedAlone(status);
+  KINORA_RETURN_IF_ERROR(WithoutMark(status));
+  return frames.load();
 }
 
 absl::Status ModelRanks::Agree(const absl::Status& status) {

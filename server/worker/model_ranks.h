@@ -66,6 +66,10 @@ class ModelRanks {
   // CauseOf the ranks' results, with the mark of an agreed failure.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from = nullptr);
 
+  // Returns the number of frames that the model chooses for a plan with open_length (Pipeline::ChooseFrames). Rank 0
+  // alone uses the observer. FailedAlone if a failure is not agreed. Every rank.
+  absl::StatusOr<int32_t> ChooseFrames(const RunPlan& plan, RunObserver* observer);
+
   // Every rank passes the status of work that it does by itself. Returns OK if all are OK; otherwise this rank's own
   // failure, or Cancelled if only others failed. FailedAlone if the failure is not agreed.
   absl::Status Agree(const absl::Status& status);

@@ -126,6 +126,11 @@ absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& gene
   if (!request.loras.empty()) KINORA_RETURN_IF_ERROR(ranks_.Agree(plan.status()));  // each rank seeks its own files
   // Only rank 0 inspects the inputs, so it alone may reject them.
   if (NamesInputs(request)) KINORA_RETURN_IF_ERROR(ranks_.ShareInputs(plan.status(), request));
+  if (plan.ok() && plan->open_length.has_value()) {
+    ProgressObserver observer([&go_on](const Progress&) { return go_on(); }, go_on);
+    KINORA_ASSIGN_OR_RETURN(const int32_t frames, ranks_.ChooseFrames(*plan, &observer));
+    plan = ranks_.pipeline().Prepare(WithFrames(std::move(request), frames));
+  }
   KINORA_RETURN_IF_ERROR(plan.status());
   return PreparedRun{.generation = generation, .plan = *std::move(plan)};
 }

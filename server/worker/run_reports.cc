@@ -61,6 +61,7 @@ v1::Resolved ResolveRun(const PreparedRun& run, const ResolvedModel& model) {
     if (!lora.digest().empty()) (*resolved.mutable_digests())[absl::StrCat("lora/", lora.id())] = lora.digest();
   }
   for (const v1::Condition& condition : run.generation.conditions()) resolved.add_condition_crf(condition.crf());
+  resolved.set_num_frames(run.plan.request.num_frames);
   resolved.set_tile_plan(run.plan.tiles.ToString());
   for (std::string& warning : RequestWarnings(model.description, run.plan.request)) {
     resolved.add_warnings(std::move(warning));

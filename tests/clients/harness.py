@@ -54,18 +54,21 @@ def free_port() -> int:
 
 
 class Frontend:
-    """A frontend with one supervised worker on 127.0.0.1, and its state, during the `with` block."""
+    """A frontend with one supervised worker on 127.0.0.1, and its state, during the `with` block.
+
+    model: a folder of models/; "": the flags name the model's files."""
 
     def __init__(self, folder: Path, model: str = "tiny", flags: list[str] = [], bin: Optional[Path] = None):
         files = ROOT / "models" / model
+        model_flags = [f"--worker-model={next(files.glob('*-dev.safetensors'))}",
+                       f"--worker-model=text_encoder={files / 'gemma'}", "--worker-model=kind=dev"] if model else []
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.log: list[str] = []
         self._ready = threading.Event()
         self._command = [str((bin or BUILD / "bin") / "kinora-frontend"), f"--address={self.address}", "--http-address=", "--web-address=",
                          f"--state-directory={folder / 'state'}", "--worker-http-address=", "--min-free-bytes=0",
-                         f"--worker-model={next(files.glob('*-dev.safetensors'))}",
-                         f"--worker-model=text_encoder={files / 'gemma'}", "--worker-model=kind=dev", *flags]
+                         *model_flags, *flags]
 
     def __enter__(self) -> Frontend:
         self.start()

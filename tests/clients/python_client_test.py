@@ -445,6 +445,8 @@ class OfARequest(unittest.TestCase):
                                ({"size": (64, 64), "width": 64}, "size: cannot be combined with width"),
                                ({"duration": "soon"}, "duration: 'soon'"), ({"cfg": (1, 2, 3)}, "cfg: "),
                                ({"duration": 5, "frames": 9}, "duration: cannot be combined with frames"),
+                               ({"auto_length": (1, 2), "duration": 9}, "auto_length: cannot be combined with duration"),
+                               ({"auto_length": 5}, "auto_length: 5: must be"),
                                ({"loras": "a:b"}, "loras: 'a:b'"), ({"images": b"words"}, "images: 5 bytes: is neither"),
                                ({"images": "/nowhere.png"}, "images: /nowhere.png: no such file"), ({"audio": 3}, "audio: 3"),
                                ({"retake": "clip.mp4"}, r"retake: 'clip.mp4': must be \(path, start_seconds, end_seconds\)"),

@@ -11,6 +11,21 @@ using testing::HasSubstr;
 
 constexpr char kFolder[] = KINORA_SOURCE_DIR "/models/tiny-2.5";
 
+// Returns the file that kinora-render writes.
+std::string RenderedFrom(const TemporaryDirectory& directory, const std::vector<std::string>& flags) {
+  const std::string path = directory.File("rendered.mp4");
+  std::vector<std::string> render = {KINORA_RENDER_BINARY, "--model", kFolder, "--model", "kind=distilled"};
+  for (const std::string& flag :
+       {std::string("--seed=7"), std::string("--precision=f32"), std::string("--threads=2"),
+        absl::StrCat("--prompt=", kPrompt), absl::StrCat("--output=", path), absl::StrCat("--device=", Device())}) {
+    render.push_back(flag);
+  }
+  render.insert(render.end(), flags.begin(), flags.end());
+  const Result rendered = RunToEnd(render);
+  EXPECT_EQ(rendered.status, 0) << rendered.err;
+  return ReadFile(path);
+}
+
 class SeparateFiles : public TinyModel {
  protected:
   SeparateFiles()
@@ -26,23 +41,7 @@ TEST_F(SeparateFiles, OfOneFolderAreServedAsKinoraRenderRendersThem) {
   const Result made = RunToEnd(server_.Generate(kPrompt, directory_.File("served.mp4"), flags));
   ASSERT_EQ(made.status, 0) << made.err;
 
-  std::vector<std::string> render = {KINORA_RENDER_BINARY,
-                                     "--model",
-                                     kFolder,
-                                     "--model",
-                                     "kind=distilled",
-                                     "--prompt",
-                                     kPrompt,
-                                     "--seed=7",
-                                     "--precision=f32",
-                                     "--threads=2",
-                                     "--output",
-                                     directory_.File("rendered.mp4"),
-                                     absl::StrCat("--device=", Device())};
-  render.insert(render.end(), flags.begin(), flags.end());
-  const Result rendered = RunToEnd(render);
-  ASSERT_EQ(rendered.status, 0) << rendered.err;
-  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), ReadFile(directory_.File("rendered.mp4")));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), RenderedFrom(directory_, flags));
 
   const std::string jobs = server_.Run({"list", "--json"}).out;
   const nlohmann::json digests = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')))["resolved"]["digests"];
@@ -51,6 +50,45 @@ TEST_F(SeparateFiles, OfOneFolderAreServedAsKinoraRenderRendersThem) {
                            "ltx-2.5-tiny-latent-spatial-upscaler-x2.safetensors"}) {
     EXPECT_THAT(digests.value(file, ""), HasSubstr("sha256:")) << file;
   }
+}
+
+// The ranks are processes; the first one alone predicts the length.
+TEST(SeparateFilesOnRanks, ChooseTheSameLengthAndMakeTheSameClip) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("kinora.textproto");
+  WriteFile(path, absl::StrCat("groups { id: 'pair' processes: 2 worker { model: '", kFolder,
+                               "' model: 'kind=distilled' model_id: 'tiny' device: '", Device(),
+                               "' precision: 'f32' threads: 2 http_address: '' ranks: 'tokens=2' } }\n"));
+  Server server(directory, {.binary = KINORA_WORKER_BINARY, .flags = {}});
+  server.Start(true, {absl::StrCat("--config=", path)});
+  const std::vector<std::string> flags = {"--recipe=DISTILLED", "--width=64", "--height=64", "--frame-rate=120",
+                                          "--auto-length=0..2"};
+  const Result made = RunToEnd(server.Generate(kPrompt, directory.File("served.mp4"), flags));
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(ReadFile(directory.File("served.mp4")), RenderedFrom(directory, flags));
+}
+
+// 120 frames per second, so that the 0.23 s that the model predicts are more than one frame.
+TEST_F(SeparateFiles, ChooseTheLengthOfAClip) {
+  server_.Start();
+  EXPECT_EQ(server_.Json({"models"})["parts"]["durationHead"], true);
+  const std::vector<std::string> size = {"--recipe=DISTILLED", "--width=64", "--height=64", "--frame-rate=120"};
+  std::vector<std::string> flags = size;
+  flags.emplace_back("--auto-length=0..2");
+  const Result made = RunToEnd(server_.Generate(kPrompt, directory_.File("chosen.mp4"), flags));
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::string jobs = server_.Run({"list", "--json"}).out;
+  const nlohmann::json job = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')));
+  const int frames = job["resolved"].value("numFrames", 0);
+  EXPECT_GT(frames, 1);
+  EXPECT_EQ(job["effective"]["autoLength"], nlohmann::json({{"minSeconds", 0}, {"maxSeconds", 2}}));
+  EXPECT_FALSE(job["effective"].contains("numFrames") && job["effective"]["numFrames"] != 0);
+
+  flags = size;
+  flags.push_back(absl::StrCat("--frames=", frames));
+  const Result given = RunToEnd(server_.Generate(kPrompt, directory_.File("given.mp4"), flags));
+  ASSERT_EQ(given.status, 0) << given.err;
+  EXPECT_EQ(ReadFile(directory_.File("chosen.mp4")), ReadFile(directory_.File("given.mp4")));
 }
 
 }  // namespace

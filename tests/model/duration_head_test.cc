@@ -51,23 +51,5 @@ TEST(DurationHeadConfig, AbsentFieldsAreTheReleasedOnes) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("config.duration_head.num_pooler_heads")));
 }
 
-// Expected values: ltx_pipelines' seconds_to_clamped_num_frames with round(min · fps) and round(max · fps).
-TEST(FramesFromSeconds, AreRoundedToEvenClampedAndPutOnTheGrid) {
-  const auto frames = [](double seconds, double rate, double min_seconds = 1, double max_seconds = 20) {
-    return FramesFromSeconds(seconds, {.frame_rate = rate, .min_seconds = min_seconds, .max_seconds = max_seconds});
-  };
-  EXPECT_EQ(frames(5, 24), 113);       // 120 -> 113
-  EXPECT_EQ(frames(5.05, 24), 121);    // 121.2
-  EXPECT_EQ(frames(5.0208, 24), 113);  // 120.4992
-  EXPECT_EQ(frames(5.03125, 32, 0), 161);
-  EXPECT_EQ(frames(8.5, 1, 0, 20), 1);   // 8.5 -> 8, below 9
-  EXPECT_EQ(frames(9.5, 1, 0, 20), 9);   // 9.5 -> 10
-  EXPECT_EQ(frames(0.3, 24), 25);        // at least 24, up to the grid
-  EXPECT_EQ(frames(0.001, 30), 33);      // at least 30
-  EXPECT_EQ(frames(1e30, 24), 473);      // at most 480
-  EXPECT_EQ(frames(2, 25, 2, 2.1), 52);  // 50 -> 57, but at most round(52.5) = 52
-  EXPECT_EQ(frames(0, 24, 0, 1), 1);
-}
-
 }  // namespace
 }  // namespace kinora

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/status_macros.h"
 #include "tests/pipeline/golden_renders.h"
 #include "tests/testing/golden.h"
+#include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -13,8 +15,10 @@ using testing::Combine;
 using testing::HasSubstr;
 using testing::ValuesIn;
 
-constexpr const char* kCases[] = {"pipeline_2_5_one_stage", "pipeline_2_5_distilled_two_stage",
-                                  "pipeline_2_5_distilled_image"};
+constexpr const char* kCases[] = {"pipeline_2_5_one_stage",       "pipeline_2_5_distilled_two_stage",
+                                  "pipeline_2_5_distilled_image", "pipeline_2_5_hq_image",
+                                  "pipeline_2_5_keyframes",       "pipeline_2_5_retake",
+                                  "pipeline_2_5_sound",           "pipeline_2_5_sound_alone"};
 
 class Ltx25Pipeline : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
 INSTANTIATE_TEST_SUITE_P(On, Ltx25Pipeline, Combine(ValuesIn(kCases), ValuesIn(Backends())), [](const auto& info) {
@@ -27,6 +31,52 @@ TEST_P(Ltx25Pipeline, RenderEqualsTheReference) {
   ClipRecorder clip;
   ASSERT_THAT(RenderOn(on, OptionsOf(golden, DType::kF32), *Mesh::Single(), RequestOf(golden), clip), IsOk());
   ExpectRender(clip, golden, FloatTolerances(on));
+}
+
+// The length of the golden's prompt in microseconds, as this rank knows it.
+absl::StatusOr<int32_t> MicrosecondsOn(const TestedBackend& on, const Mesh& mesh, Golden&& golden) {
+  const BackendOptions backend_options{.threads = 2};
+  PipelineOptions options = OptionsOf(golden, DType::kF32);
+  GenerationRequest request = RequestOf(golden);
+  request.num_frames = 0;
+  request.auto_length = AutoLength{};
+  KINORA_ASSIGN_OR_RETURN(const RunPlan cost, Pipeline::PlanOn(on.traits(backend_options), options, mesh, request));
+  options.arena_bytes = cost.arena_bytes;
+  options.host_arena_bytes = cost.host_arena_bytes;
+  KINORA_ASSIGN_OR_RETURN(auto backend, on.open(backend_options));
+  KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::LoadOn(std::move(backend), options, mesh));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, pipeline->Prepare(request));
+  EXPECT_EQ(plan.request.num_frames, 473) << "20 seconds at 24 frames per second";
+  plan.open_length = LengthLimits{.frame_rate = 1e6, .min_seconds = 0, .time_factor = 1};
+  return pipeline->ChooseFrames(plan, nullptr);
+}
+
+class Ltx25Length : public testing::TestWithParam<TestedBackend> {};
+INSTANTIATE_TEST_SUITE_P(On, Ltx25Length, ValuesIn(Backends()), [](const auto& info) { return info.param.name; });
+
+TEST_P(Ltx25Length, EqualsTheReferenceOnEveryRank) {
+  const double expected = *Golden("pipeline_2_5_length").Get("out.seconds").data<float>();
+  for (const MeshShape& shape : {MeshShape{}, MeshShape{.tokens = 2}, MeshShape{.guidance = 2, .tensor = 2}}) {
+    const std::vector<int32_t> microseconds = RunRanks<int32_t>(
+        shape, [](const Mesh& mesh) { return MicrosecondsOn(GetParam(), mesh, Golden("pipeline_2_5_length")); });
+    const double tolerance = Tolerance(GetParam(), DType::kF32) * expected + 1e-6;
+    for (const int32_t chosen : microseconds) EXPECT_NEAR(chosen / 1e6, expected, tolerance) << shape.ToString();
+  }
+}
+
+TEST_P(Ltx25Length, ChosenMakesTheClipOfThatLength) {
+  Golden golden("pipeline_2_5_distilled_two_stage");
+  GenerationRequest request = RequestOf(golden);
+  request.num_frames = 0;
+  request.frame_rate = 120;
+  request.auto_length = AutoLength{.min_seconds = 0};
+  ClipRecorder chosen(false), given(false);
+  const PipelineOptions options = OptionsOf(golden, DType::kF32);
+  ASSERT_THAT(RenderOn(GetParam(), options, *Mesh::Single(), request, chosen), IsOk());
+  EXPECT_EQ(chosen.info_.num_frames, 25) << "0.2294 s";
+  ASSERT_THAT(RenderOn(GetParam(), options, *Mesh::Single(), WithFrames(request, 25), given), IsOk());
+  EXPECT_EQ(chosen.rgb8_, given.rgb8_);
+  EXPECT_EQ(chosen.values_, given.values_);
 }
 
 TEST(Ltx25Files, AreNamedWhenOneIsMissing) {

@@ -64,7 +64,8 @@ class Clip:
 
 def clip_of(video: Video, path: Optional[Path]) -> Clip:
     made = video.effective
-    return Clip(video.id, path, made.seed, made.width, made.height, made.num_frames, made.frame_rate, video)
+    frames = made.num_frames or video.resolved.num_frames  # of a length that the model or a sound determined
+    return Clip(video.id, path, made.seed, made.width, made.height, frames, made.frame_rate, video)
 
 
 def artifact_of(video: Video, artifact_id: Optional[str] = None) -> Artifact:

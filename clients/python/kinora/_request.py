@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
       negative_prompt  what to avoid; "": nothing
       width, height    size in pixels; or both as size="768x512" or (768, 512)
       frames           number of frames, 8k + 1; or duration=5 (seconds), rounded to a valid number, at 24 fps unless fps is given
+      auto_length      (shortest, longest): the model chooses the length from the prompt, within these seconds
       fps              frames per second
       seed             random seed; default: the server draws one (Clip.seed)
       steps            number of denoising steps
@@ -79,6 +80,7 @@ class Options(TypedDict, total=False):
     size: Union[str, Tuple[int, int]]
     frames: int
     duration: Union[float, str]
+    auto_length: Tuple[float, float]
     fps: float
     seed: int
     steps: int
@@ -150,6 +152,9 @@ def build_request(prompt: str, out: Optional[Union[str, os.PathLike[str]]], give
             setattr(request.generation, field, options[name])
     if "recipe" in options:
         request.generation.recipe = _enum(Generation.Recipe, "recipe", options["recipe"])
+    if "auto_length" in options:
+        bounds = _bounds(options["auto_length"])
+        request.generation.auto_length.min_seconds, request.generation.auto_length.max_seconds = bounds
     request.generation.sigmas.extend(options.get("sigmas", ()))
     add_media(request, options, uploads)
     add_loras(request, options.get("loras", []))
@@ -184,7 +189,7 @@ def _by_our_names(given: Any) -> dict[str, Any]:
         if ours in taken:
             raise TypeError(f"{taken[ours]} and {name} are the same option")
         options[ours], taken[ours] = value, name
-    for short, fields in (("size", ("width", "height")), ("duration", ("frames",))):
+    for short, fields in (("size", ("width", "height")), ("duration", ("frames",)), ("auto_length", ("frames", "duration"))):
         for field in fields:
             if short in options and field in options:
                 raise TypeError(f"{short}: cannot be combined with {field}")
@@ -202,6 +207,14 @@ def _sides(size: Any) -> Tuple[int, int]:
     except (TypeError, ValueError):
         raise ValueError(f"size: {size!r}: must be \"768x512\" or (768, 512)") from None
     return width, height
+
+
+def _bounds(length: Any) -> Tuple[float, float]:
+    try:
+        shortest, longest = (float(seconds) for seconds in length)
+    except (TypeError, ValueError):
+        raise ValueError(f"auto_length: {length!r}: must be the shortest and the longest duration in seconds, such as (1, 20)") from None
+    return shortest, longest
 
 
 def _frames(duration: Any, fps: float) -> int:

@@ -281,7 +281,6 @@ const keyOf = ({recipe, upsampler}) => (upsampler ? `${recipe}/${upsampler}` : r
 const recipeOf = parameters => model.recipes.find(({recipe, upsampler}) =>
   recipe === parameters.recipe && (!parameters.upsampler || upsampler === parameters.upsampler));
 
-// The limits and defaults of the recipe that the form has.
 function limits() {
   const [recipe, upsampler] = (form.recipe.value || model.default_recipe).split("/");
   return recipeOf({recipe, upsampler}) ?? model.recipes[0];
@@ -330,7 +329,8 @@ function recipeChanged() {
   for (const input of form) {
     if (defaults[input.name] !== undefined) input.placeholder = defaults[input.name];
   }
-  form.seconds.placeholder = rounded(defaults.num_frames / defaults.fps);
+  const usual = rounded(defaults.num_frames / defaults.fps);
+  form.seconds.placeholder = model.parts.duration_head ? `${usual} or auto` : usual;
   form.num_inference_steps.disabled = fixed !== null;
   if (fixed !== null) form.num_inference_steps.placeholder = `always ${fixed}`;
   $("guidance").disabled = !guided;
@@ -478,7 +478,7 @@ function typed(text) {
   return text.trim() !== "" && Math.abs(number) <= 2 ** 53 ? number : text.trim();
 }
 
-// The request that the form describes, and its files by the names of their parts.
+// The form's request, and its files by the names of their parts.
 function readForm() {
   const request = {prompt: form.prompt.value}, files = {};
   if (models.length > 1) request.model = model.id;
@@ -500,7 +500,6 @@ function readForm() {
   return {request, files};
 }
 
-// Puts the request of a job into the form.
 function fillForm(parameters) {
   const values = {};
   [...form].filter(({name}) => name && name !== "keep_seed").forEach(clearInput);
@@ -517,7 +516,8 @@ function fillForm(parameters) {
     values[`strength:${id}`] = strength;
   }
   values.parts = parameters.audio_only ? "sound" : parameters.generate_sound === false ? "picture" : "";
-  if (parameters.num_frames !== defaults.num_frames) values.seconds = rounded(parameters.num_frames / parameters.fps);
+  const {num_frames, fps, seconds = rounded(num_frames / fps)} = parameters;
+  if (num_frames !== defaults.num_frames) values.seconds = seconds;
   setValues(values);
   if (parameters.width) setSize(parameters.width, parameters.height);
   fillFiles(parameters);
@@ -1080,7 +1080,6 @@ function anotherSeed({parameters}) {
   return create(request);
 }
 
-// A frame of the clip becomes the first picture of the next one.
 async function useFrame(which) {
   const video = $("clip"), {parameters, fps} = stage.video;
   video.pause();
@@ -1098,9 +1097,9 @@ async function useFrame(which) {
   say(`The ${which} frame is the first picture of the new clip.`);
 }
 
-async function startRetake({id, parameters, file_name, media_type: type}) {
+async function startRetake({id, parameters, num_frames, file_name, media_type: type}) {
   const blob = await (await call("GET", `/v1/videos/${id}/content`)).blob();
-  const length = parameters.num_frames / parameters.fps;
+  const length = num_frames / parameters.fps;
   fillForm({...parameters, conditions: undefined, audio_reference: undefined, retake: undefined, seed: undefined});
   const file = new File([blob], file_name || `${id}.mp4`, {type});
   setRetake({file, name: `Retake of ${file.name}`, url: URL.createObjectURL(blob), start: length / 2, end: length,
@@ -1201,7 +1200,6 @@ function preparePlayer() {
 
 const quote = text => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);
 
-// What differs from the recipe's defaults: of the open clip, or of the form.
 function shownRequest() {
   if (!stage.video) return readForm();
   const {parameters} = stage.video, recipe = recipeOf(parameters), defaults = {container: "mp4", ...recipe?.defaults};
@@ -1225,6 +1223,8 @@ function optionsOf(request, files) {
   add("negative-prompt", request.negative_prompt);
   for (const name of ["model", "recipe", "size", "width", "height", "seed", "priority"]) add(name, request[name]);
   add("frames", request.num_frames);
+  const range = [request.min_seconds ?? 1, request.max_seconds ?? 20];
+  if (request.seconds === "auto") add("auto-length", range.join(".."), undefined, `(${range})`);
   add("frame-rate", request.fps, "fps");
   add("steps", request.num_inference_steps);
   for (const term of ["cfg", "stg", "modality", "rescale"]) {

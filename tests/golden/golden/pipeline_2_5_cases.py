@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import torch
 
-from golden import condition_cases, configs, lightricks, pipeline_cases, tiny_2_5
+from golden import condition_cases, configs, lightricks, pipeline_cases, sound_cases, tiny_2_5
 from golden.case import Case, Tensors
-from golden.condition_cases import Run, Shown, smooth
+from golden.condition_cases import Run, Shown, smooth, tones
 
 
 class Models(condition_cases.Models):
@@ -60,7 +60,9 @@ class _Run(Run):
         from ltx_core.components.diffusion_steps import EulerAncestralDiffusionStep
         from ltx_pipelines.utils.samplers import euler_ancestral_denoising_loop
 
-        distilled = self.request["recipe"].startswith("DISTILLED")
+        if self.hq:
+            return super().sampler(stage)
+        distilled = self.request["recipe"].startswith("DISTILLED") and not self.retake
         if not distilled or self.euler_only or (stage == 2 and not self.second_ancestral):
             return {}
         options = {"model_dtype": torch.float32, "noise_seed": int(self.request["seed"]) + self.seed_offset}
@@ -68,22 +70,28 @@ class _Run(Run):
         return {"stepper": EulerAncestralDiffusionStep(), "loop": loop}
 
 
-def _case(models: Models, name: str, request: dict, pictures: Tensors, shown: list[Shown]) -> Case:
+def _case(
+    models: Models, name: str, request: dict, pictures: Tensors, shown: list[Shown], latents_alone: bool = False
+) -> Case:
     parameters = {
         "request": request | {"conditions": [s.as_json() for s in shown]},
         "model": "models/tiny-2.5",
         "kind": "distilled",
         "frame_stride": condition_cases.STRIDE,
     }
-    run = lambda *_: _Run(models, request, pictures, shown)()  # noqa: E731
+    decoded = ("frames", "waveform") if latents_alone else ()
+
+    def run(*_) -> Tensors:
+        return {k: v for k, v in _Run(models, request, pictures, shown)().items() if k not in decoded}
+
     case = Case(name, "", None, {}, {}, run, {}, parameters, lightricks=True)
     case.plain = {f"in.{k}": v for k, v in pictures.items()}
 
     def otherwise(change: Callable[[_Run], None]) -> Callable[[], Tensors]:
         def broken() -> Tensors:
-            other = _Run(models, request, pictures, shown)
+            other = _Run(models, request, pictures, list(shown))
             change(other)
-            return other()
+            return {k: v for k, v in other().items() if k not in decoded}
 
         return broken
 
@@ -96,14 +104,99 @@ def _case(models: Models, name: str, request: dict, pictures: Tensors, shown: li
         return found
 
     case.mistakes["no keyframe marker"] = unmarked
-    if request["recipe"].startswith("DISTILLED"):
+    if request["recipe"].startswith("DISTILLED") and "retake" not in request:
         case.mistakes["plain Euler"] = otherwise(lambda r: setattr(r, "euler_only", True))
         case.mistakes["noise of the request's seed"] = otherwise(lambda r: setattr(r, "seed_offset", 0))
     if request["recipe"] == "DISTILLED_TWO_STAGE":
         case.mistakes["ancestral second stage"] = otherwise(lambda r: setattr(r, "second_ancestral", True))
     if shown:
         case.mistakes["nothing shown"] = otherwise(lambda r: r.shown.clear())
+    if request["recipe"] == "HQ":
+        case.mistakes["steps of Euler"] = otherwise(lambda r: setattr(r, "hq", False))
+    if "retake" in request:
+        case.mistakes["its sound not heard"] = otherwise(lambda r: setattr(r, "deaf", True))
+        case.mistakes["ancestral"] = otherwise(lambda r: setattr(r, "sampler", _Run(models, distilled_of(request), {}, []).sampler))
     return case
+
+
+def distilled_of(request: dict) -> dict:
+    return {k: v for k, v in request.items() if k != "retake"}
+
+
+class _Heard(sound_cases._Run):
+    """A run for a given sound, or of sound alone."""
+
+    models: Models
+
+    def __init__(self, request: dict) -> None:
+        super().__init__(request)
+        self.meta, self.parts = self.models.meta, self.models.parts
+
+    def contexts(self) -> tuple[dict, dict]:
+        return tuple({"video": video, "audio": audio} for video, audio in self.models.contexts(self.request))
+
+    def transformer(self, distilled: float = 0.0):
+        from ltx_core.model.transformer import X0Model
+
+        return X0Model(self.models.transformer(distilled))
+
+    def frames(self, latent: torch.Tensor, stride: int) -> torch.Tensor:
+        return latent
+
+
+def _of_sound(models: Models, name: str, request: dict, inputs: Tensors) -> Case:
+    _Heard.models = models
+
+    def whole(run: _Heard, data: Tensors) -> Tensors:
+        made = sound_cases._for_sound(run, data["sound"], 1) if inputs else sound_cases._sound_alone(run)
+        return {k: v for k, v in made.items() if k not in ("frames", "waveform")}
+
+    case = Case(name, "", None, {}, inputs, lambda _, data: whole(_Heard(request), data), lightricks=True)
+    case.parameters = {"request": request, "model": "models/tiny-2.5", "kind": "dev", "sound_rate": sound_cases.RATE}
+
+    def otherwise(**terms: float) -> Callable[[], Tensors]:
+        names = [k for k in ("video_guidance", "audio_guidance") if k in request]
+        return lambda: whole(_Heard(request | {k: request[k] | terms for k in names}), inputs)
+
+    case.mistakes = {"no classifier-free guidance": otherwise(cfg_scale=1.0), "no rescale": otherwise(rescale=0.0)}
+    return case
+
+
+def _length(models: Models, request: dict) -> Case:
+    """The seconds that the duration head predicts for a prompt."""
+    (video, audio), (negative_video, negative_audio) = models.contexts(request)
+    head = models.parts["duration_head"]
+    parameters = {"request": request, "model": "models/tiny-2.5", "kind": "dev"}
+    run = lambda *_: {"seconds": head(video, audio)}  # noqa: E731
+    case = Case("pipeline_2_5_length", "", None, {}, {}, run, {}, parameters, lightricks=True)
+    case.mistakes["the negative prompt"] = lambda: {"seconds": head(negative_video, negative_audio)}
+    case.mistakes["sound alone"] = lambda: {"seconds": head(None, audio)}
+    case.mistakes["half of the rows"] = lambda: {"seconds": head(video[:, :512], audio[:, :512])}
+    return case
+
+
+def _recipes(models: Models, dev: dict, unguided: dict) -> list[Case]:
+    """The other recipes: small inputs, and latents alone."""
+    low, high = smooth(1, 1, 20, 30), smooth(2, 1, 30, 16)
+    two = dev | {"recipe": "TWO_STAGE", "width": 128, "height": 64}
+    hq = two | {"recipe": "HQ"}
+    for name, terms in (("video_guidance", {"rescale": 0.45}), ("audio_guidance", {"rescale": 1.0})):
+        hq[name] = dev[name] | {"stg_scale": 0.0} | terms
+    retake = {"picture": "clip", "start_seconds": 0.1, "end_seconds": 0.3, "sound_rate": 16000}
+    retaken = unguided | {"recipe": "DISTILLED", "sigmas": [1.0, 0.975, 0.725, 0.421875, 0.0], "retake": retake}
+    keys = [Shown("low", append=True), Shown("high", frame=8, strength=0.8)]
+    heard = {k: v for k, v in dev.items() if k != "audio_guidance"} | {"audio": {"start_seconds": 0.1}, "seed": "21"}
+    alone = {k: v for k, v in dev.items() if k not in ("video_guidance", "width", "height")}
+    alone |= {"audio_only": True, "seed": "23", "audio_guidance": dev["audio_guidance"] | {"modality_scale": 1.0}}
+    sound = {"sound": sound_cases._sound(sound_cases.RATE // 2)}
+    clip = {"clip": smooth(7, 9, 20, 30), "sound": tones(6000)}
+    return [
+        _case(models, "pipeline_2_5_hq_image", hq, {"low": low}, [Shown("low", strength=0.9)], latents_alone=True),
+        _case(models, "pipeline_2_5_keyframes", two, {"low": low, "high": high}, keys, latents_alone=True),
+        _case(models, "pipeline_2_5_retake", retaken, clip, [], latents_alone=True),
+        _of_sound(models, "pipeline_2_5_sound", heard, sound),
+        _of_sound(models, "pipeline_2_5_sound_alone", alone, {}),
+    ]
 
 
 def cases() -> list[Case]:
@@ -118,4 +211,6 @@ def cases() -> list[Case]:
         _case(models, "pipeline_2_5_one_stage", dev, {}, []),
         _case(models, "pipeline_2_5_distilled_two_stage", two, {}, []),
         _case(models, "pipeline_2_5_distilled_image", distilled, {"wide": wide, "high": high}, both),
+        _length(models, dev),
+        *_recipes(models, dev, unguided),
     ]

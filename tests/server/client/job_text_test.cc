@@ -157,6 +157,20 @@ TEST(WholeVideo, HasItsStagesInTheOrderOfARun) {
 }
 
 // The length of a request for a given sound is not known in advance.
+TEST(WholeVideo, SaysWhatDeterminesALengthThatIsNotKnownYet) {
+  v1::Video video = Job(v1::Video::QUEUED);
+  video.mutable_effective()->set_num_frames(0);
+  video.mutable_effective()->mutable_audio();
+  EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("128x64, as long as the given sound at 24 fps\n"));
+  video.mutable_effective()->clear_audio();
+  video.mutable_effective()->mutable_auto_length()->set_min_seconds(1);
+  video.mutable_effective()->mutable_auto_length()->set_max_seconds(2.5);
+  EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("128x64, 1 to 2.5 s as the model chooses at 24 fps\n"));
+  EXPECT_THAT(RowOf(video, 200), HasSubstr("128x64x?"));
+  video.mutable_resolved()->set_num_frames(49);
+  EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("128x64, 49 frames at 24 fps, 2.04 s\n"));
+}
+
 TEST(WholeVideo, IsAsLongAsItsStagesWere) {
   v1::Video video;
   video.mutable_effective()->set_frame_rate(24);

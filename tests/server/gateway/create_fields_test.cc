@@ -56,6 +56,9 @@ std::vector<Sample> Samples() {
       {"model", "\"ltx\"", [](const R& r) { return r.model() == "ltx"; }},
       {"n", "1", g([](const auto&) { return true; })},
       {"seconds", "\"2\"", g([](const auto& x) { return x.num_frames() == 49; })},
+      {"min_seconds", "2, \"seconds\": \"Auto\"", g([](const auto& x) { return x.auto_length().min_seconds() == 2; })},
+      {"max_seconds", "\"9.5\", \"seconds\": \"auto\"",
+       g([](const auto& x) { return x.auto_length().max_seconds() == 9.5 && x.num_frames() == 0; })},
       {"size", "\"64X96\"", g([](const auto& x) { return x.width() == 64 && x.height() == 96; })},
       {"width", "64", g([](const auto& x) { return x.width() == 64; })},
       {"height", "64", g([](const auto& x) { return x.height() == 64; })},
@@ -178,6 +181,10 @@ TEST(CreateFieldsTest, SecondsAreRoundedToTheNearestLength) {
   EXPECT_EQ(GenerationOf(R"({"prompt": "", "seconds": 4, "fps": 25})").num_frames(), 97);
   EXPECT_EQ(GenerationOf(R"({"prompt": "", "seconds": 4, "fps": 50})").num_frames(), 201);
   EXPECT_EQ(GenerationOf(R"({"prompt": "", "seconds": 4, "num_frames": 96})").num_frames(), 96) << "not rounded";
+  EXPECT_TRUE(GenerationOf(R"({"prompt": "", "seconds": "auto"})").has_auto_length());
+  EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": 4, "max_seconds": 9})")), ElementsAre("max_seconds"));
+  EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "min_seconds": 1})")), ElementsAre("min_seconds"));
+  EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": "automatic"})")), ElementsAre("seconds"));
   EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": 0})")), ElementsAre("seconds"));
   EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": 1e9})")), ElementsAre("seconds"));
 }

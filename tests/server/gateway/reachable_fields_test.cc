@@ -76,7 +76,7 @@ const std::string kRequests[] = {
         "lora": {"id": "kite", "strength": 0.5, "strength_stage2": 0.2, "digest": "sha256:x"}})",
     R"({"prompt": "a", "container": "webm", "generate_sound": false, "output_crf": 30, "embed_parameters": true,
         "embed_prompt": true, "ttl_seconds": 60, "preview_every_steps": 2, "thumbnail": true, "trace": true})",
-    R"({"prompt": "a", "audio_only": true})"};
+    R"({"prompt": "a", "audio_only": true, "seconds": "auto", "min_seconds": 2, "max_seconds": 9})"};
 
 TEST(ReachableFieldsTest, EveryFieldOfTheMessageHasAFieldOfHttpOrAReason) {
   std::set<std::string> all, reached;

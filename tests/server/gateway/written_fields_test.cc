@@ -30,13 +30,15 @@ TEST(WrittenFieldsTest, AnEffectiveRequestSentAgainIsTheSame) {
       R"({"prompt": "a", "guidance_scale": 4, "video_stg_blocks": [3, 5], "audio_rescale_scale": 0.25,
           "video_skip_step": 1, "num_inference_steps": 9, "negative_prompt": "", "schedule_tokens": -1})",
       R"({"prompt": "rain", "audio_only": true, "seconds": 3})",
+      R"({"prompt": "rain", "seconds": "auto", "max_seconds": 12})",
       R"({"prompt": "a", "sigmas": [1, 0.5, 0], "num_inference_steps": 2})",
       R"({"prompt": "a", "conditions": [{"image": ")" + id +
           R"(", "strength": 0.5, "append": true, "crf": 0}, {"clip": ")" + id + R"(", "frame": 40}]})",
       R"({"prompt": "a", "num_frames": 49, "audio_reference": {"file_id": ")" + id + R"(", "start_seconds": 1.5}})",
       R"({"prompt": "a", "num_frames": 49, "retake": {"clip": ")" + id +
           R"(", "start_seconds": 0.5, "end_seconds": 1, "keep_audio": true}})"};
-  const ModelDescription model = DescribeModel({});
+  ModelDescription model = DescribeModel({});
+  model.parts.duration_head = true;
   for (const std::string& request : requests) {
     KINORA_ASSERT_OK_AND_ASSIGN(const CreateFields created, Create(request));
     KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation effective, Resolved(created.request.generation(), model));

@@ -64,6 +64,7 @@ TEST(RequestConversionTest, AbsentFieldsStayAbsent) {
   EXPECT_FALSE(request.negative_prompt.has_value());
   EXPECT_FALSE(request.video_guidance.has_value());
   EXPECT_FALSE(request.audio_guidance.has_value());
+  EXPECT_FALSE(request.auto_length.has_value());
   EXPECT_TRUE(request.sigmas.empty());
 }
 
@@ -86,6 +87,7 @@ TEST(RequestConversionTest, TheWayBackGivesTheSameRequest) {
   g.mutable_audio()->set_start_seconds(1);
   g.set_audio_only(true);
   g.set_upsampler("x2");
+  g.mutable_auto_length()->set_max_seconds(12.5);
   KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest request, ToGenerationRequest(g));
   EXPECT_EQ(request.conditions[0].media, ConditionInput::Media::kImage);
   EXPECT_EQ(request.conditions[0].crf, 0);
@@ -94,6 +96,7 @@ TEST(RequestConversionTest, TheWayBackGivesTheSameRequest) {
   EXPECT_EQ(request.loras[0].strength_stage2, 0.25);
   EXPECT_EQ(request.retake->input_id, "another clip");
   EXPECT_EQ(request.audio->input_id, "a sound");
+  EXPECT_EQ(request.auto_length, (AutoLength{.min_seconds = std::nullopt, .max_seconds = 12.5}));
   KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest again, ToGenerationRequest(ToGeneration(request)));
   EXPECT_EQ(again, request);
 }

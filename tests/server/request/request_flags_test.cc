@@ -97,6 +97,19 @@ TEST(RequestFlags, SizeAndDurationAreWidthHeightAndFrames) {
   }
 }
 
+TEST(RequestFlags, AnAutomaticLengthReplacesOneOfARequestFile) {
+  const std::string path = testing::TempDir() + "/request_flags_test_length.json";
+  std::ofstream(path) << R"({"prompt": "a fox", "numFrames": 17})";
+  const auto chosen = Parse({"--request", path, "--auto-length", "0.5..12"});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->generation().num_frames(), 0);
+  EXPECT_EQ(chosen->generation().auto_length().min_seconds(), 0.5);
+  EXPECT_EQ(chosen->generation().auto_length().max_seconds(), 12);
+  std::ofstream(path) << R"({"prompt": "a fox", "autoLength": {}})";
+  EXPECT_TRUE(Parse({"--request", path})->generation().has_auto_length());
+  EXPECT_FALSE(Parse({"--request", path, "--frames", "9"})->generation().has_auto_length());
+}
+
 TEST(RequestFlags, GuidanceTermsChangeTheRecipesDefaults) {
   const auto request = Parse({"a fox", "--cfg", "4", "--stg", "1,0"});
   ASSERT_TRUE(request.ok()) << request.status();
@@ -157,14 +170,15 @@ TEST(RequestFlags, NamesAreTakenInAnyCaseAndWithDashes) {
 
 TEST(RequestFlags, ErrorsNameTheFlag) {
   const std::vector<std::vector<std::string>> bad = {
-      {"--recipe", "fastest"},   {"--sigmas", "1,,0"},    {"--lora", "a:b"},
-      {"--label", "novalue"},    {"--width", "64.5"},     {"--video-guidance", "{\"x\":1}"},
-      {"--request", "/nowhere"}, {"--frame-rate", "nan"}, {"--steps", "0"},
-      {"--width", "0"},          {"--height", "-64"},     {"--frames", "0"},
-      {"--frame-rate", "0"},     {"--crf", "-1"},         {"--ttl", "soon"},
-      {"--size", "768"},         {"--size", "0x64"},      {"--size", "64x64", "--width", "64"},
-      {"--duration", "0"},       {"--duration", "1e9"},   {"--duration", "5s", "--frames", "9"},
-      {"--cfg", "high"},         {"--cfg", "1,2,3"},      {"--rescale", "nan"}};
+      {"--recipe", "fastest"},   {"--sigmas", "1,,0"},      {"--lora", "a:b"},
+      {"--label", "novalue"},    {"--width", "64.5"},       {"--video-guidance", "{\"x\":1}"},
+      {"--request", "/nowhere"}, {"--frame-rate", "nan"},   {"--steps", "0"},
+      {"--width", "0"},          {"--height", "-64"},       {"--frames", "0"},
+      {"--frame-rate", "0"},     {"--crf", "-1"},           {"--ttl", "soon"},
+      {"--size", "768"},         {"--size", "0x64"},        {"--size", "64x64", "--width", "64"},
+      {"--duration", "0"},       {"--duration", "1e9"},     {"--duration", "5s", "--frames", "9"},
+      {"--auto-length", "5"},    {"--auto-length", "1..x"}, {"--auto-length", "1..2", "--duration", "2s"},
+      {"--cfg", "high"},         {"--cfg", "1,2,3"},        {"--rescale", "nan"}};
   for (const auto& arguments : bad) {
     const auto request = Parse(arguments);
     ASSERT_FALSE(request.ok()) << arguments[0];

@@ -36,6 +36,24 @@ TEST(ShapeTooLarge, NamesTheLongestClipOfTheSizeThatFits) {
   EXPECT_EQ(Violations(status)[0].field, "generation.num_frames");
 }
 
+TEST(ShapeTooLarge, NamesTheLongestDurationThatTheModelMayChoose) {
+  v1::Estimate estimate = TooLarge();
+  estimate.mutable_effective()->set_num_frames(0);
+  estimate.mutable_effective()->set_frame_rate(24);
+  estimate.mutable_effective()->mutable_auto_length()->set_max_seconds(20);
+  estimate.mutable_nearest()->set_width(1024);
+  estimate.mutable_nearest()->set_height(512);
+  estimate.mutable_nearest()->set_num_frames(96);
+  const absl::Status status = ShapeTooLarge(estimate);
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("1024x512 with up to 20 s does not fit"),
+                                                                 HasSubstr("nearest at this size: 4"))));
+  ASSERT_THAT(Violations(status), SizeIs(1));
+  EXPECT_EQ(Violations(status)[0].field, "generation.auto_length.max_seconds");
+  estimate.mutable_nearest()->set_width(512);
+  EXPECT_EQ(Violations(ShapeTooLarge(estimate))[0].field, "generation.width");
+}
+
 TEST(ShapeTooLarge, NamesTheSizeWhereNoLengthFits) {
   v1::Estimate estimate = TooLarge();
   estimate.mutable_nearest()->set_width(512);

@@ -44,6 +44,14 @@ class AudioInput(_message.Message):
     start_seconds: float
     def __init__(self, media: _Optional[_Union[MediaRef, _Mapping]] = ..., start_seconds: _Optional[float] = ...) -> None: ...
 
+class AutoLength(_message.Message):
+    __slots__ = ["max_seconds", "min_seconds"]
+    MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    max_seconds: float
+    min_seconds: float
+    def __init__(self, min_seconds: _Optional[float] = ..., max_seconds: _Optional[float] = ...) -> None: ...
+
 class CancelVideoRequest(_message.Message):
     __slots__ = ["id"]
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -137,12 +145,13 @@ class Estimate(_message.Message):
     def __init__(self, effective: _Optional[_Union[Generation, _Mapping]] = ..., seconds: _Optional[float] = ..., device_bytes: _Optional[int] = ..., flops: _Optional[float] = ..., fits: bool = ..., problems: _Optional[_Iterable[str]] = ..., nearest: _Optional[_Union[Estimate.Shape, _Mapping]] = ...) -> None: ...
 
 class Generation(_message.Message):
-    __slots__ = ["audio", "audio_guidance", "audio_only", "conditions", "frame_rate", "height", "loras", "negative_prompt", "num_frames", "num_inference_steps", "prompt", "recipe", "retake", "schedule_tokens", "seed", "sigmas", "upsampler", "video_guidance", "width"]
+    __slots__ = ["audio", "audio_guidance", "audio_only", "auto_length", "conditions", "frame_rate", "height", "loras", "negative_prompt", "num_frames", "num_inference_steps", "prompt", "recipe", "retake", "schedule_tokens", "seed", "sigmas", "upsampler", "video_guidance", "width"]
     class Recipe(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     AUDIO_FIELD_NUMBER: _ClassVar[int]
     AUDIO_GUIDANCE_FIELD_NUMBER: _ClassVar[int]
     AUDIO_ONLY_FIELD_NUMBER: _ClassVar[int]
+    AUTO_LENGTH_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
     DISTILLED: Generation.Recipe
     DISTILLED_TWO_STAGE: Generation.Recipe
@@ -168,6 +177,7 @@ class Generation(_message.Message):
     audio: AudioInput
     audio_guidance: Guidance
     audio_only: bool
+    auto_length: AutoLength
     conditions: _containers.RepeatedCompositeFieldContainer[Condition]
     frame_rate: float
     height: int
@@ -184,7 +194,7 @@ class Generation(_message.Message):
     upsampler: str
     video_guidance: Guidance
     width: int
-    def __init__(self, prompt: _Optional[str] = ..., negative_prompt: _Optional[str] = ..., width: _Optional[int] = ..., height: _Optional[int] = ..., num_frames: _Optional[int] = ..., frame_rate: _Optional[float] = ..., seed: _Optional[int] = ..., recipe: _Optional[_Union[Generation.Recipe, str]] = ..., num_inference_steps: _Optional[int] = ..., sigmas: _Optional[_Iterable[float]] = ..., video_guidance: _Optional[_Union[Guidance, _Mapping]] = ..., audio_guidance: _Optional[_Union[Guidance, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., loras: _Optional[_Iterable[_Union[LoraRef, _Mapping]]] = ..., schedule_tokens: _Optional[int] = ..., retake: _Optional[_Union[Retake, _Mapping]] = ..., audio: _Optional[_Union[AudioInput, _Mapping]] = ..., audio_only: bool = ..., upsampler: _Optional[str] = ...) -> None: ...
+    def __init__(self, prompt: _Optional[str] = ..., negative_prompt: _Optional[str] = ..., width: _Optional[int] = ..., height: _Optional[int] = ..., num_frames: _Optional[int] = ..., frame_rate: _Optional[float] = ..., seed: _Optional[int] = ..., recipe: _Optional[_Union[Generation.Recipe, str]] = ..., num_inference_steps: _Optional[int] = ..., sigmas: _Optional[_Iterable[float]] = ..., video_guidance: _Optional[_Union[Guidance, _Mapping]] = ..., audio_guidance: _Optional[_Union[Guidance, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., loras: _Optional[_Iterable[_Union[LoraRef, _Mapping]]] = ..., schedule_tokens: _Optional[int] = ..., retake: _Optional[_Union[Retake, _Mapping]] = ..., audio: _Optional[_Union[AudioInput, _Mapping]] = ..., audio_only: bool = ..., upsampler: _Optional[str] = ..., auto_length: _Optional[_Union[AutoLength, _Mapping]] = ...) -> None: ...
 
 class GetInputRequest(_message.Message):
     __slots__ = ["sha256"]
@@ -300,7 +310,7 @@ class MediaRef(_message.Message):
     def __init__(self, input_id: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
-    __slots__ = ["blocks", "defaults", "digests", "family", "frames_per_token", "id", "kind", "limits", "loras", "modalities", "parts", "pixels_per_token", "recipe_defaults", "recipes", "schedule", "trained_shapes", "upsamplers"]
+    __slots__ = ["blocks", "defaults", "digests", "family", "frames_per_token", "id", "image_crf", "kind", "limits", "loras", "modalities", "parts", "pixels_per_token", "recipe_defaults", "recipes", "schedule", "trained_shapes", "upsamplers"]
     class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     class DigestsEntry(_message.Message):
@@ -338,16 +348,18 @@ class ModelInfo(_message.Message):
         upsampler: str
         def __init__(self, recipe: _Optional[_Union[Generation.Recipe, str]] = ..., upsampler: _Optional[str] = ..., size_multiple: _Optional[int] = ..., frame_multiple: _Optional[int] = ..., max_width: _Optional[int] = ..., max_height: _Optional[int] = ..., max_frames: _Optional[int] = ..., max_tokens: _Optional[int] = ..., min_size: _Optional[int] = ..., guided: bool = ..., fixed_sigmas: _Optional[_Iterable[float]] = ..., needs: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ...) -> None: ...
     class Parts(_message.Message):
-        __slots__ = ["audio_encoder", "distilled_lora", "upsampler", "video_encoder"]
+        __slots__ = ["audio_encoder", "distilled_lora", "duration_head", "upsampler", "video_encoder"]
         AUDIO_ENCODER_FIELD_NUMBER: _ClassVar[int]
         DISTILLED_LORA_FIELD_NUMBER: _ClassVar[int]
+        DURATION_HEAD_FIELD_NUMBER: _ClassVar[int]
         UPSAMPLER_FIELD_NUMBER: _ClassVar[int]
         VIDEO_ENCODER_FIELD_NUMBER: _ClassVar[int]
         audio_encoder: bool
         distilled_lora: bool
+        duration_head: bool
         upsampler: bool
         video_encoder: bool
-        def __init__(self, video_encoder: bool = ..., upsampler: bool = ..., distilled_lora: bool = ..., audio_encoder: bool = ...) -> None: ...
+        def __init__(self, video_encoder: bool = ..., upsampler: bool = ..., distilled_lora: bool = ..., audio_encoder: bool = ..., duration_head: bool = ...) -> None: ...
     class Schedule(_message.Message):
         __slots__ = ["base_shift", "base_tokens", "max_shift", "max_tokens", "terminal"]
         BASE_SHIFT_FIELD_NUMBER: _ClassVar[int]
@@ -377,6 +389,7 @@ class ModelInfo(_message.Message):
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     FRAMES_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_CRF_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     LORAS_FIELD_NUMBER: _ClassVar[int]
@@ -396,6 +409,7 @@ class ModelInfo(_message.Message):
     family: str
     frames_per_token: int
     id: str
+    image_crf: int
     kind: str
     limits: _containers.RepeatedCompositeFieldContainer[ModelInfo.Limits]
     loras: _containers.RepeatedScalarFieldContainer[str]
@@ -407,7 +421,7 @@ class ModelInfo(_message.Message):
     schedule: ModelInfo.Schedule
     trained_shapes: _containers.RepeatedCompositeFieldContainer[ModelInfo.Shape]
     upsamplers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., family: _Optional[str] = ..., kind: _Optional[str] = ..., recipes: _Optional[_Iterable[_Union[Generation.Recipe, str]]] = ..., defaults: _Optional[_Union[Generation, _Mapping]] = ..., loras: _Optional[_Iterable[str]] = ..., digests: _Optional[_Mapping[str, str]] = ..., limits: _Optional[_Iterable[_Union[ModelInfo.Limits, _Mapping]]] = ..., upsamplers: _Optional[_Iterable[str]] = ..., recipe_defaults: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ..., blocks: _Optional[int] = ..., pixels_per_token: _Optional[int] = ..., frames_per_token: _Optional[int] = ..., modalities: _Optional[_Iterable[_Union[ModelInfo.Modality, str]]] = ..., parts: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ..., schedule: _Optional[_Union[ModelInfo.Schedule, _Mapping]] = ..., trained_shapes: _Optional[_Iterable[_Union[ModelInfo.Shape, _Mapping]]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., family: _Optional[str] = ..., kind: _Optional[str] = ..., recipes: _Optional[_Iterable[_Union[Generation.Recipe, str]]] = ..., defaults: _Optional[_Union[Generation, _Mapping]] = ..., loras: _Optional[_Iterable[str]] = ..., digests: _Optional[_Mapping[str, str]] = ..., limits: _Optional[_Iterable[_Union[ModelInfo.Limits, _Mapping]]] = ..., upsamplers: _Optional[_Iterable[str]] = ..., recipe_defaults: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ..., blocks: _Optional[int] = ..., pixels_per_token: _Optional[int] = ..., frames_per_token: _Optional[int] = ..., modalities: _Optional[_Iterable[_Union[ModelInfo.Modality, str]]] = ..., parts: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ..., schedule: _Optional[_Union[ModelInfo.Schedule, _Mapping]] = ..., trained_shapes: _Optional[_Iterable[_Union[ModelInfo.Shape, _Mapping]]] = ..., image_crf: _Optional[int] = ...) -> None: ...
 
 class Output(_message.Message):
     __slots__ = ["container", "crf", "embed_parameters", "embed_prompt", "preview_every_steps", "thumbnail", "trace", "ttl", "without_audio"]
@@ -465,7 +479,7 @@ class Progress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., fraction: _Optional[float] = ..., remaining: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Resolved(_message.Message):
-    __slots__ = ["build", "condition_crf", "device", "digests", "mesh", "not_resumed_because", "precision", "resumed_from_stage", "resumed_from_step", "stages", "tile_plan", "warnings"]
+    __slots__ = ["build", "condition_crf", "device", "digests", "mesh", "not_resumed_because", "num_frames", "precision", "resumed_from_stage", "resumed_from_step", "stages", "tile_plan", "warnings"]
     class DigestsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -494,6 +508,7 @@ class Resolved(_message.Message):
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
     MESH_FIELD_NUMBER: _ClassVar[int]
     NOT_RESUMED_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    NUM_FRAMES_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FROM_STAGE_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FROM_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -506,13 +521,14 @@ class Resolved(_message.Message):
     digests: _containers.ScalarMap[str, str]
     mesh: str
     not_resumed_because: str
+    num_frames: int
     precision: str
     resumed_from_stage: str
     resumed_from_step: int
     stages: _containers.RepeatedCompositeFieldContainer[Resolved.Stage]
     tile_plan: str
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, stages: _Optional[_Iterable[_Union[Resolved.Stage, _Mapping]]] = ..., tile_plan: _Optional[str] = ..., digests: _Optional[_Mapping[str, str]] = ..., condition_crf: _Optional[_Iterable[int]] = ..., precision: _Optional[str] = ..., mesh: _Optional[str] = ..., build: _Optional[str] = ..., device: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., resumed_from_step: _Optional[int] = ..., resumed_from_stage: _Optional[str] = ..., not_resumed_because: _Optional[str] = ...) -> None: ...
+    def __init__(self, stages: _Optional[_Iterable[_Union[Resolved.Stage, _Mapping]]] = ..., tile_plan: _Optional[str] = ..., digests: _Optional[_Mapping[str, str]] = ..., condition_crf: _Optional[_Iterable[int]] = ..., precision: _Optional[str] = ..., mesh: _Optional[str] = ..., build: _Optional[str] = ..., device: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., resumed_from_step: _Optional[int] = ..., resumed_from_stage: _Optional[str] = ..., not_resumed_because: _Optional[str] = ..., num_frames: _Optional[int] = ...) -> None: ...
 
 class Retake(_message.Message):
     __slots__ = ["clip", "end_seconds", "keep_audio", "keep_video", "start_seconds"]
