@@ -27,7 +27,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--size", choices=("tiny", "mid"), default="mid", help="tiny checks the tools: no times")
+    parser.add_argument("--size", choices=("tiny", "mid", "tiny-2.5", "mid-2.5"), default="mid",
+                        help="tiny checks the tools: no times; -2.5: the transformer and Gemma-4 of LTX-2.5")
     parser.add_argument("--precision", choices=("f32", "bf16"), action="append", help="default: both")
     parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--threads", type=int, default=2)
@@ -127,7 +128,7 @@ def main() -> None:
         renders.with_diffusers(args.work, args.size, args.serve_diffusers, args.threads)
         return
     models.write(args.size, args.work)
-    wanted = set(args.only or PARTS)
+    wanted = set(args.only or (("transformer", "gemma") if models.is_2_5(args.size) else PARTS))
     print(f"{machine.description()}; load {machine.load():.1f}; torch {torch.__version__}, {args.threads} threads")
     for precision in args.precision or ("bf16", "f32"):
         if wanted - {"matmul", "render"}:

@@ -1,4 +1,4 @@
-"""A mid-size random LTX-2.3 that fits a small machine: one file in Lightricks' layout, loaded by both sides.
+"""A mid-size random LTX-2.3, or LTX-2.5, that fits a small machine: one file in Lightricks' layout, loaded by both sides.
 
 Its structure is that of the released model (block lists, head widths, number of guidance terms); widths and layers are
 smaller.
@@ -19,11 +19,13 @@ from bench.programs import MODEL_FILE, UPSAMPLER_FILE  # noqa: E402
 from golden import configs, layouts, redraw, reference, safetensors_file, tiny  # noqa: E402
 
 # Transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads
-# of 256, widest channels of the vocoder.
+# of 256, widest channels of the vocoder. Those of LTX-2.5 have its transformer and Gemma-4, whose full layers have heads
+# of 512.
 SIZES = {
     "tiny": {"layers": 1, "heads": 2, "decoder": 16, "gemma_layers": 2, "gemma_heads": 2, "vocoder": 32},
     "mid": {"layers": 6, "heads": 8, "decoder": 64, "gemma_layers": 12, "gemma_heads": 4, "vocoder": 256},
 }
+SIZES |= {f"{name}-2.5": sizes for name, sizes in SIZES.items()}
 _ENCODER_BLOCKS = [  # the released 2.3's
     ["res_x", {"num_layers": 4}],
     ["compress_space_res", {"multiplier": 2}],
@@ -48,10 +50,14 @@ _DECODER_BLOCKS = [  # the released 2.3's
 ]
 
 
+def is_2_5(size: str) -> bool:
+    return size.endswith("-2.5")
+
+
 def config(size: str) -> dict:
     """Returns {"config", "model_version"} as in the metadata of a single file."""
     s = SIZES[size]
-    meta = copy.deepcopy(configs.ltx_2_3())
+    meta = copy.deepcopy(configs.ltx_2_5() if is_2_5(size) else configs.ltx_2_3())
     width, audio_width = 128 * s["heads"], 64 * s["heads"]
     meta["config"]["transformer"] |= {
         "in_channels": 128,
@@ -84,7 +90,23 @@ def config(size: str) -> dict:
 
 
 def gemma_config(size: str) -> dict:
+    """Returns Gemma's text_config."""
     s = SIZES[size]
+    if is_2_5(size):
+        layers = s["gemma_layers"]
+        full = {min(5, layers - 1), layers - 1, *range(5, layers, 6)}
+        return configs.GEMMA4 | {
+            "head_dim": 256,
+            "global_head_dim": 512,
+            "hidden_size": 256 * s["gemma_heads"],
+            "intermediate_size": 1024 * s["gemma_heads"],
+            "layer_types": [f"{'full' if i in full else 'sliding'}_attention" for i in range(layers)],
+            "num_attention_heads": s["gemma_heads"],
+            "num_key_value_heads": s["gemma_heads"] // 2,
+            "num_hidden_layers": layers,
+            "sliding_window": 1024,
+            "vocab_size": 1024,
+        }
     return configs.GEMMA | {
         "head_dim": 256,
         "hidden_size": 256 * s["gemma_heads"],
@@ -97,7 +119,18 @@ def gemma_config(size: str) -> dict:
     }
 
 
+def _gemma4(size: str) -> nn.Module:
+    from transformers import AutoModelForImageTextToText
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    made = CONFIG_MAPPING["gemma4_unified"].from_dict(configs.gemma4_file(gemma_config(size)))
+    made._attn_implementation = "sdpa"
+    return AutoModelForImageTextToText.from_config(made).eval()
+
+
 def _gemma(size: str) -> nn.Module:
+    if is_2_5(size):
+        return _gemma4(size)
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration
 
     made = Gemma3Config(text_config=gemma_config(size), vision_config=dict(tiny.VISION), mm_tokens_per_image=4)
@@ -165,6 +198,9 @@ def write(size: str, folder: Path) -> None:
         state = layouts.single_file_names(name, module.state_dict())
         tensors |= {layouts.PREFIX[name] + k: v.bfloat16() for k, v in state.items()}
     metadata = {"config": json.dumps(meta["config"]), "model_version": meta["model_version"]}
+    if is_2_5(size):
+        source = {"gemma_version": configs.gemma4_file({})["gemma_version"]}
+        metadata["gemma_source_checkpoint"] = json.dumps(source)
     safetensors_file.save(tensors, folder / MODEL_FILE, metadata)
     del tensors
     _write_gemma(size, folder / "gemma")
@@ -174,8 +210,22 @@ def write(size: str, folder: Path) -> None:
     mark.write_text(wanted)
 
 
+def _gemma_names(size: str, state: dict) -> dict:
+    """Returns the same values under the names of the text encoder's file, without what Kinora does not read of Gemma-4."""
+    if not is_2_5(size):
+        return layouts.single_file_names("gemma", state)
+    prefix = "model.language_model."
+    return {"model." + k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+
+
 def _write_gemma(size: str, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
+    if is_2_5(size):
+        # Logits have no scale, so weights around 1 would give attention to one key alone.
+        state = _gemma_names(size, redraw.redraw(_gemma(size), 9, gains={"q_norm.weight": 0.15}).state_dict())
+        metadata = {"gemma_config": json.dumps(configs.gemma4_file(gemma_config(size)))}
+        safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / MODEL_FILE, metadata)
+        return
     state = layouts.single_file_names("gemma", redraw.redraw(_gemma(size), 9).state_dict())
     safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / MODEL_FILE, {"format": "pt"})
     for name in ("tokenizer.model", "tokenizer_config.json", "config.json"):
@@ -187,12 +237,13 @@ def _write_gemma(size: str, folder: Path) -> None:
 def load(size: str, folder: Path, name: str, dtype: torch.dtype) -> nn.Module:
     """Returns the module with the written weights in its own memory (not mapped)."""
     module = empty(size, name).to(dtype)
-    renamed = layouts.single_file_names(name, {k: k for k in module.state_dict()})
+    own_names = {k: k for k in module.state_dict()}
+    renamed = _gemma_names(size, own_names) if name == "gemma" else layouts.single_file_names(name, own_names)
     path = folder / {"gemma": f"gemma/{MODEL_FILE}", "latent_upsampler": UPSAMPLER_FILE}.get(name, MODEL_FILE)
     with safe_open(path, "pt") as f, torch.no_grad():
         own = module.state_dict()
         for new, old in renamed.items():
-            own[old].copy_(f.get_tensor(layouts.PREFIX[name] + new))
+            own[old].copy_(f.get_tensor(layouts.PREFIX.get(name, "") + new))
     if name == "latent_upsampler":  # it works on latents before normalisation
         with safe_open(folder / MODEL_FILE, "pt") as f:
             names = (f"vae.per_channel_statistics.{kind}-of-means" for kind in ("mean", "std"))

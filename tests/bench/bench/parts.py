@@ -83,7 +83,9 @@ def _gemma(model, dtype: torch.dtype, shape: tuple[int, int]) -> tuple[dict, Cal
     ids = torch.randint(8, 1000, shape, generator=torch.Generator().manual_seed(7))
 
     def run() -> dict:  # without the output head, as in the pipeline
-        result = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True)
+        # Gemma-4's is called without its towers, as in Lightricks' encoder.
+        whole = model.model.language_model if hasattr(model.config, "gemma_version") else model.model
+        result = whole(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True)
         return {"hidden": result.hidden_states[-1].flatten(0, 1)}
 
     return {"input_ids": ids}, run

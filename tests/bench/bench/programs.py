@@ -42,9 +42,9 @@ def with_default_blocks(request: dict) -> dict:
 def cases(size: str) -> list[tuple[str, str, tuple[int, ...]]]:
     """Returns (name, part, shape) tuples; shape is frames, height and width of a latent, or Gemma's prompts and
     tokens."""
-    grids = {"12": (2, 2, 3)} if size == "tiny" else VIDEO_GRIDS
+    grids = {"12": (2, 2, 3)} if size.startswith("tiny") else VIDEO_GRIDS
     found = [(f"transformer, {name} video tokens", "transformer", grid) for name, grid in grids.items()]
-    latent = LATENT[size]
+    latent = LATENT[size.removesuffix("-2.5")]
     pixels = f"{32 * latent[2]} x {32 * latent[1]} x {8 * (latent[0] - 1) + 1}"
     found.append((f"video decoder, {pixels}", "video_decoder", latent))
     found.append((f"video encoder, {pixels}", "video_encoder", latent))

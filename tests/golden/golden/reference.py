@@ -40,6 +40,9 @@ def transformer(config: dict) -> LTX2VideoTransformer3DModel:
         cross_attn_timestep_scale_multiplier=int(t["av_ca_timestep_scale_multiplier"]),
         rope_type=t["rope_type"],
         use_prompt_embeddings=not t.get("caption_proj_before_connector", False),
+        ff_bias=t.get("ff_bias", True),
+        audio_ff_bias=t.get("audio_ff_bias", True),
+        use_keyframes_abs_pos_embedding=t.get("use_keyframes_abs_pos_embedding", False),
         perturbed_attn=True,  # Lightricks can perturb any generation; it has no effect without a perturbation
     ).eval()
 
