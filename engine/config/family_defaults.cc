@@ -15,7 +15,7 @@ FamilyDefaults DefaultsOf(std::string_view family) {
 
 namespace {
 
-// The numbers up to the first part that is none.
+// Returns the leading parts that are numbers.
 std::vector<int> NumbersOf(std::string_view version) {
   std::vector<int> numbers;
   for (const auto& part : absl::StrSplit(AbslView(version), absl::ByAnyChar(".-"))) {

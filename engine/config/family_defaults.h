@@ -22,7 +22,7 @@ struct FamilyDefaults {
 FamilyDefaults DefaultsOf(std::string_view family);
 
 // Returns the default CRF of the H.264 pass of images (ConditionInput::crf): 18 if the file of the video VAE is of
-// version 2.4 or later, else 33, also for what is no version.
+// version 2.4 or later, else 33, also if the text is not a version.
 int32_t ImageCrfOf(std::string_view model_version);
 
 // Returns "ltx-2.3" for "2.3.0" or "2.3.rc1", "ltx-2.0" for "2.0", and "" for "". Fails with Unimplemented for other

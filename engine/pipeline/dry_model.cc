@@ -63,8 +63,7 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
   return model;
 }
 
-absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const {
-  const TraceSpan span("plan", "dry_run");
+absl::StatusOr<RunPlan> DryModel::PlanWithoutCosts(const GenerationRequest& asked, const Tokenizer* tokenizer) const {
   GenerationRequest request = asked;
   std::optional<LengthLimits> open_length;
   if (FramesAreUnknown(asked)) {
@@ -76,6 +75,12 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   const PlannedDecoder decoder = DecoderOf(modules_, options_.untiled_decode);
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, decoder, request, text_tokens));
   plan.open_length = open_length;
+  return plan;
+}
+
+absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const {
+  const TraceSpan span("plan", "dry_run");
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanWithoutCosts(asked, tokenizer));
   const std::unique_ptr<ListingBackend> listing = options_.make_listing ? options_.make_listing() : nullptr;
   DryBackend plain(traits());
   DryBackend& backend = listing != nullptr ? *listing : plain;

@@ -46,7 +46,8 @@ class DryModel {  // thread-safe
   bool untiled_decode() const { return options_.untiled_decode; }
 
  private:
-  // tokenizer: as in Plan.
+  // Arguments: as in Plan.
+  absl::StatusOr<RunPlan> PlanWithoutCosts(const GenerationRequest& asked, const Tokenizer* tokenizer) const;
   absl::StatusOr<std::array<int64_t, 2>> CountTokens(const Tokenizer* tokenizer,
                                                      const GenerationRequest& request) const;
 

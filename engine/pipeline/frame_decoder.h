@@ -1,5 +1,5 @@
-// What turns a finished video latent into frames: in which tiles a clip is decoded, and how one of them is. The
-// decoders of a generation read latents of the same space, so that a model's file decides which one it has.
+// Decodes a finished video latent into frames: plans the tiles of a clip and decodes one of them. The decoders of a
+// generation read latents of the same space; a model's file says which one it has.
 #ifndef KINORA_ENGINE_PIPELINE_FRAME_DECODER_H_
 #define KINORA_ENGINE_PIPELINE_FRAME_DECODER_H_
 
@@ -16,7 +16,6 @@ namespace kinora {
 // One tile of a plan.
 struct PlannedTile {
   const AxisTile *time, *height, *width;
-  int64_t index = 0;  // in the plan's order
 
   // [frames, height, width, colours]
   Shape OutputShape(int64_t colours) const {

@@ -51,7 +51,7 @@ class Generation {
   // Fails with InvalidArgument, naming the tensor, if given noise or the resume point has another shape than the
   // request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
-  // Of a plan with open_length: runs only its first stage, which encodes the prompts, and returns the number of frames
+  // For a plan with open_length, runs only its first stage, which encodes the prompts, and returns the number of frames
   // that the model chooses for them. Keeps the contexts in the text encoder's cache.
   absl::StatusOr<int32_t> ChooseFrames(Exec& exec, OnStep on_step);
   // Times of the stages that have ended, including one that failed.

@@ -1,4 +1,4 @@
-// What a run shows an observer that inspects it (RunObserver::Intermediate).
+// Reports intermediate tensors to the observer (RunObserver::Intermediate).
 #include <utility>
 
 #include "engine/base/status_macros.h"

@@ -80,7 +80,7 @@ class OneTimeWork;
 
 struct RunPlan {
   GenerationRequest request{};  // as ResolveRequest returns it, with its number of frames
-  // The model is still to choose the number of frames (Pipeline::ChooseFrames); this plan is for the most.
+  // The model is still to choose the number of frames (Pipeline::ChooseFrames); this plan assumes the longest clip.
   std::optional<LengthLimits> open_length{};
   std::vector<StagePlan> stages{};  // in order of execution
   size_t audio_stage = 0;           // index of the denoising stage whose sound is decoded

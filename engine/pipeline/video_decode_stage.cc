@@ -13,10 +13,9 @@ namespace {
 // The tiles of one span of time.
 std::vector<PlannedTile> TilesOf(const TilePlan& plan, size_t t) {
   std::vector<PlannedTile> tiles;
-  auto index = static_cast<int64_t>(t * plan.height.size() * plan.width.size());
   for (const AxisTile& rows : plan.height) {
     for (const AxisTile& columns : plan.width) {
-      tiles.push_back({.time = &plan.time[t], .height = &rows, .width = &columns, .index = index++});
+      tiles.push_back({.time = &plan.time[t], .height = &rows, .width = &columns});
     }
   }
   return tiles;

@@ -9,6 +9,7 @@ namespace kinora {
 
 // The bounds of LTX-2.5 (ltx_pipelines/utils/blocks.py).
 inline constexpr double kShortestAutoSeconds = 1, kLongestAutoSeconds = 20;
+inline constexpr double kMostAutoSeconds = 1e6;  // of a recipe without a limit; keeps frames within int64_t
 
 struct AutoLength {
   std::optional<double> min_seconds, max_seconds;  // absent: the bounds above, within the recipe's limits

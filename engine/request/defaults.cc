@@ -1,10 +1,12 @@
 #include "engine/request/defaults.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "engine/request/given_sound.h"
+#include "engine/request/request_rules.h"
 
 namespace kinora {
 namespace {
@@ -49,21 +51,45 @@ int32_t FramesOf(const RecipeDescription& recipe, const GenerationRequest& r) {
   return static_cast<int32_t>(std::clamp<int64_t>(heard, 1, std::max<int64_t>(1, most)));
 }
 
-// The longest clip of the request's size that the recipe's limits allow, in frames; 0: no limit.
+// The longest clip of the request's size that the recipe's limits allow, in frames on its grid; 0: no limit. Tokens of
+// conditions that are appended count, an unread clip as the longest possible.
 double MostFrames(const ModelDescription& model, const RecipeDescription& recipe, const GenerationRequest& r) {
+  const double multiple = std::max(1, recipe.frame_multiple);
   double most = recipe.max_frames;
   const int64_t per_frame = r.audio_only ? 0 : model.VideoTokens(1, r.height, r.width);
-  if (recipe.max_tokens < 1 || per_frame < 1) return most;
-  const double later = static_cast<double>(recipe.max_tokens / per_frame - 1);  // latent frames after the first
-  const double frames = std::max(0.0, later) * model.frames_per_token + 1;
-  return most > 0 ? std::min(most, frames) : frames;
+  if (recipe.max_tokens > 0 && per_frame > 0) {
+    int64_t images = 0, copies = 1;
+    for (const ConditionInput& condition : r.conditions) {
+      if (!condition.append && condition.frame <= 0) continue;
+      ++(condition.media == ConditionInput::Media::kImage ? images : copies);
+    }
+    const int64_t latent_frames = std::max<int64_t>(1, (recipe.max_tokens / per_frame - images) / copies);
+    const double frames = static_cast<double>(latent_frames - 1) * model.frames_per_token + 1;
+    most = most > 0 ? std::min(most, frames) : frames;
+  }
+  return most > 0 ? std::floor((most - 1) / multiple) * multiple + 1 : 0;
 }
 
-void FillAutoLength(double most_frames, double frame_rate, AutoLength& length) {
-  double most = kLongestAutoSeconds;
-  if (most_frames > 0 && frame_rate > 0) most = std::min(most, most_frames / frame_rate);
-  if (!length.max_seconds.has_value()) length.max_seconds = std::max(most, length.min_seconds.value_or(0));
-  if (!length.min_seconds.has_value()) length.min_seconds = std::min(kShortestAutoSeconds, *length.max_seconds);
+// An absent bound is the reference's, or the nearest for which a valid length lies between both.
+void FillAutoLength(double most_frames, double frame_rate, double multiple, AutoLength& length) {
+  const bool rated = frame_rate >= kMinFrameRate && frame_rate <= kMaxFrameRate;
+  const auto sane = [](double seconds) { return seconds >= 0 && seconds <= kMostAutoSeconds; };
+  if (!length.max_seconds.has_value()) {
+    length.max_seconds = kLongestAutoSeconds;
+    if (rated && most_frames > 0) length.max_seconds = std::min(kLongestAutoSeconds, most_frames / frame_rate);
+    const double shortest = length.min_seconds.value_or(0);
+    if (rated && sane(shortest)) {
+      const double frames = std::nearbyint(shortest * frame_rate);
+      const double least = std::ceil(std::max(0.0, frames - 1) / multiple) * multiple + 1;
+      length.max_seconds = std::max(*length.max_seconds, least / frame_rate);
+    }
+  }
+  if (length.min_seconds.has_value()) return;
+  length.min_seconds = kShortestAutoSeconds;
+  if (!rated || !sane(*length.max_seconds)) return;
+  const double frames = std::nearbyint(*length.max_seconds * frame_rate);
+  const double longest = std::floor(std::max(0.0, frames - 1) / multiple) * multiple + 1;
+  length.min_seconds = std::min({kShortestAutoSeconds, *length.max_seconds, longest / frame_rate});
 }
 
 // Reduces the defaults of a modality that a retake keeps to its perturbation in the other modality's STG pass.
@@ -98,7 +124,9 @@ GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRe
   if (r.width == 0 && !r.audio_only) r.width = defaults.width;
   if (r.height == 0 && !r.audio_only) r.height = defaults.height;
   if (r.frame_rate == 0) r.frame_rate = defaults.frame_rate;
-  if (r.auto_length.has_value()) FillAutoLength(MostFrames(model, *recipe, r), r.frame_rate, *r.auto_length);
+  if (r.auto_length.has_value()) {
+    FillAutoLength(MostFrames(model, *recipe, r), r.frame_rate, std::max(1, recipe->frame_multiple), *r.auto_length);
+  }
   if (r.num_frames == 0) r.num_frames = FramesOf(*recipe, r);
   FillSteps(*recipe, r);
   for (ConditionInput& condition : r.conditions) {

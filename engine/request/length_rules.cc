@@ -5,11 +5,6 @@
 #include "engine/request/rules.h"
 
 namespace kinora {
-namespace {
-
-constexpr double kMostFrames = 1e6;  // of a recipe without a limit
-
-}  // namespace
 
 void Rules::CheckAutoLength(const AutoLength& length) {
   if (model_ != nullptr && !model_->parts.duration_head) {
@@ -20,14 +15,23 @@ void Rules::CheckAutoLength(const AutoLength& length) {
   if (request_.num_frames != 0) Add("auto_length", "cannot be combined with num_frames; omit one of them");
   if (request_.retake.has_value()) Add("auto_length", "cannot be combined with retake, which sets num_frames; omit it");
   if (request_.audio.has_value()) Add("auto_length", "cannot be combined with audio, which sets the length; omit it");
+  const double shortest = length.min_seconds.value_or(0), longest = length.max_seconds.value_or(shortest);
+  const bool least = CheckSeconds("auto_length.min_seconds", shortest, 0);
+  const bool most = least && CheckSeconds("auto_length.max_seconds", longest, shortest);
+  const bool rated = request_.frame_rate >= kMinFrameRate && request_.frame_rate <= kMaxFrameRate;
+  if (most && rated && recipe_ != nullptr) CheckLengths();
+}
+
+// Returns whether the seconds are at least `minimum` and, rounded to frames, within the recipe's limit.
+bool Rules::CheckSeconds(const std::string& field, double seconds, double minimum) {
   const double rate = request_.frame_rate;
-  const bool limited = recipe_ != nullptr && rate >= kMinFrameRate && rate <= kMaxFrameRate;
-  const double most = !limited ? kAnyNumber : (recipe_->max_frames > 0 ? recipe_->max_frames : kMostFrames) / rate;
-  const double shortest = length.min_seconds.value_or(0), longest = length.max_seconds.value_or(most);
-  CheckNumber("auto_length.min_seconds", shortest, 0, most);
-  if (!(shortest >= 0 && shortest <= most)) return;
-  CheckNumber("auto_length.max_seconds", longest, shortest, most);
-  if (limited && longest >= shortest && longest <= most) CheckLengths();
+  double maximum = kMostAutoSeconds;
+  if (recipe_ != nullptr && recipe_->max_frames > 0 && rate >= kMinFrameRate && rate <= kMaxFrameRate) {
+    if (seconds >= minimum && std::nearbyint(seconds * rate) <= recipe_->max_frames) return true;
+    maximum = std::floor(1000 * recipe_->max_frames / rate) / 1000;  // as it is printed
+  }
+  CheckNumber(field, seconds, minimum, std::max(minimum, maximum));
+  return seconds >= minimum && seconds <= maximum;
 }
 
 // Checks the lengths that the model can choose. The bounds must be valid.
@@ -48,7 +52,7 @@ void Rules::CheckLengths() {
         absl::StrCat(request_.conditions[i].frame, " is beyond the shortest clip that auto_length allows, of ",
                      shortest, " frames; nearest: ", shortest - 1));
   }
-  if (!request_.audio_only && request_.width > 0 && request_.height > 0) CheckTokens(longest);
+  if (shaped_ && !request_.audio_only) CheckTokens(longest);
 }
 
 }  // namespace kinora

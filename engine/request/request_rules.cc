@@ -87,13 +87,14 @@ void Rules::CheckShape() {
       {"height", request_.height, size, 0, smallest, limit(r.max_height)},
       {"num_frames", request_.num_frames, frames, 1, 1, limit(r.max_frames)},
   };
-  const size_t before = violations_.size();
+  const int64_t before = wrong_;
   for (const Grid& grid : absl::MakeConstSpan(grids).subspan(request_.audio_only ? 2 : 0)) {
     const bool later = &grid == &grids[2] && FramesAreUnknown(request_);
     if (later || (recipe_ == nullptr && grid.value == 0)) continue;  // 0: a default, unknown without a description
     CheckGrid(grid);
   }
-  sized_ = recipe_ != nullptr && violations_.size() == before && !FramesAreUnknown(request_);
+  shaped_ = recipe_ != nullptr && wrong_ == before;
+  sized_ = shaped_ && !FramesAreUnknown(request_);
   if (sized_ && !request_.audio_only) CheckTokens(request_.num_frames);
 }
 
@@ -111,10 +112,14 @@ void Rules::CheckTokens(int64_t num_frames) {
   const char* const smaller = appended > 0 ? "reduce width, height or conditions" : "reduce width or height";
   const std::string_view whose = appended > 0 ? ", including those of conditions" : "";
   const std::string problem = Cat(tokens, " video tokens", whose, "; at most ", recipe_->max_tokens, "; ");
-  if (fits < 1) return Add("num_frames", problem + smaller);
-  if (!request_.auto_length.has_value())
-    return Add("num_frames", Cat(problem, "nearest at this size: ", frames, " frames"));
-  Add("auto_length.max_seconds", absl::StrCat(problem, "nearest at this size: ", frames / request_.frame_rate));
+  const double seconds = static_cast<double>(frames) / request_.frame_rate;
+  if (!request_.auto_length.has_value()) {
+    Add("num_frames", problem + (fits < 1 ? smaller : absl::StrCat("nearest at this size: ", frames, " frames")));
+  } else if (fits < 1 || seconds < *request_.auto_length->min_seconds) {
+    Add("width", problem + smaller);
+  } else {
+    Add("auto_length.max_seconds", absl::StrCat(problem, "nearest at this size: ", seconds));
+  }
 }
 
 // Tokens of conditions, appended to the clip's own. An unread clip counts as the longest possible.

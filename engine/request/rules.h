@@ -71,6 +71,7 @@ class Rules {
 
  private:
   void Add(const std::string& field, std::string description) {
+    ++wrong_;
     if (violations_.size() < kMaxViolations) violations_.push_back({field, std::move(description)});
   }
 
@@ -96,6 +97,7 @@ class Rules {
   void CheckTokens(int64_t num_frames);
   int64_t AppendedTokens(int64_t num_frames) const;
   void CheckAutoLength(const AutoLength& length);
+  bool CheckSeconds(const std::string& field, double seconds, double minimum);
   void CheckLengths();
   void CheckSigmas();
   void CheckSteps();
@@ -118,7 +120,9 @@ class Rules {
   const RecipeDescription* const recipe_;  // null: not described; rules that depend on it are skipped
   const GenerationRequest& request_;
   FieldViolations violations_;
-  bool sized_ = false;  // width, height and num_frames are known and on the grid
+  int64_t wrong_ = 0;    // violations, also those beyond kMaxViolations
+  bool shaped_ = false;  // width, height and, where it is known, num_frames are on the grid
+  bool sized_ = false;   // the same, and num_frames is known
   bool too_large_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/request/stage.h"
+#include "server/client/job_text.h"
 #include "server/common/human_text.h"
 
 namespace kinora {
@@ -83,7 +84,7 @@ BenchReport ReportOf(const std::vector<v1::Video>& videos) {
 }
 
 std::string BenchText(const BenchReport& report) {
-  const v1::Generation& g = report.first.effective();
+  const v1::Generation g = MadeOf(report.first);
   const v1::Resolved& resolved = report.first.resolved();
   std::string out =
       absl::StrFormat("%-14s %s, %s, %s, %s\n%-14s %dx%d, %d frames, %d steps\n%-14s %d\n%-14s %s\n", "model",
@@ -99,7 +100,7 @@ std::string BenchText(const BenchReport& report) {
 }
 
 std::string BenchJson(const BenchReport& report) {
-  const v1::Generation& g = report.first.effective();
+  const v1::Generation g = MadeOf(report.first);
   const v1::Resolved& resolved = report.first.resolved();
   nlohmann::ordered_json json = {{"model", report.first.model()},
                                  {"precision", resolved.precision()},

@@ -205,7 +205,10 @@ void Creation::ReadShape() {
     generation().set_frame_rate(*fps);
   }
   ReadInt32("num_frames", 1, [&](int32_t v) { generation().set_num_frames(v); });
-  if (reader_.Is("seconds", kAutoSeconds)) return ReadAutoLength();
+  if (reader_.Is("seconds", kAutoSeconds)) {
+    if (generation().num_frames() == 0) ReadAutoLength();  // it takes precedence
+    return;
+  }
   for (const std::string_view name : {"min_seconds", "max_seconds"}) {
     if (reader_.Has(name))
       reader_.Reject(name, Cat("bounds the length that the model chooses; add seconds \"", kAutoSeconds, "\""));

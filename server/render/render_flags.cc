@@ -42,6 +42,8 @@ constexpr FlagSpec kFlags[] = {
     {"size", "WIDTHxHEIGHT", "width and height, such as 768x512"},
     {"frames", "N", "number of frames, 8k + 1; default: the model's"},
     {"duration", "DURATION", "length, such as 5s, rounded to a valid number of frames; at 24 fps without --frame-rate"},
+    {"auto-length", "MIN..MAX",
+     "let the model choose the length from the prompt, within these seconds, such as 1..20; needs a duration head"},
     {"frame-rate", "FPS", "default: the model's"},
     {"seed", "N", "random seed; default: a random one, which is printed"},
     {"steps", "N", "number of denoising steps; default: the recipe's"},

@@ -69,7 +69,8 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
   std::vector<ClipShape> shapes = {{}};  // the model's default
   shapes.insert(shapes.end(), std::begin(kUsual), std::end(kUsual));
   v1::Generation asked = options.generation;
-  if (asked.audio_only() || asked.width() != 0 || asked.height() != 0 || asked.num_frames() != 0) {
+  if (asked.audio_only() || asked.width() != 0 || asked.height() != 0 || asked.num_frames() != 0 ||
+      asked.has_auto_length()) {
     shapes = {{asked.width(), asked.height(), asked.num_frames()}};  // 0: the model's default
   }
   if (asked.recipe() == v1::Generation::RECIPE_UNSPECIFIED) asked.set_recipe(v1::Generation::ONE_STAGE);

@@ -23,8 +23,14 @@ absl::Status ShapeTooLarge(const v1::Estimate& estimate) {
   }
   FieldViolations violations;
   if (chosen && nearest.width() == asked.width() && nearest.height() == asked.height()) {
-    violations.push_back({"generation.auto_length.max_seconds",
-                          absl::StrCat(why, "; nearest at this size: ", nearest.num_frames() / asked.frame_rate())});
+    const double seconds = nearest.num_frames() / asked.frame_rate();
+    if (seconds >= asked.auto_length().min_seconds()) {
+      violations.push_back(
+          {"generation.auto_length.max_seconds", absl::StrCat(why, "; nearest at this size: ", seconds)});
+    } else {
+      violations.push_back(
+          {"generation.width", absl::StrCat(why, "; at this size at most ", seconds, " s do; reduce width or height")});
+    }
   } else if (!chosen && nearest.num_frames() != asked.num_frames()) {
     violations.push_back(
         {"generation.num_frames", absl::StrCat(why, "; nearest at this size: ", nearest.num_frames())});

@@ -51,11 +51,11 @@ class Model {
   using ReadRequest = std::function<absl::Status(const InputLimits& limits, GenerationRequest& request)>;
   // Plans a run. Every rank of the group calls this at the same time, between two Generates. If the request names
   // inputs, the leading rank plans with those that `read` returns, and the following ranks, whose `read` is null, plan
-  // with their sizes. If `read` fails, returns its error on the leading rank and Cancelled on the others. Aborted: as
-  // Generate. go_on: called between parts of long work; an error from it ends the planning.
-  using GoOn = std::function<absl::Status()>;
+  // with their sizes. If `read` fails, returns its error on the leading rank and Cancelled on the others. If the model
+  // chooses the length of the clip, the ranks encode the prompt first. Aborted: as Generate. observer: told of a stage
+  // that runs, on the leading rank, and called between parts of long work; an error from it ends the planning.
   virtual absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
-                                                 const GoOn& go_on) = 0;
+                                                 RunObserver& observer) = 0;
 
   // Time and memory of the run. Any thread, also during Generate.
   virtual v1::Estimate Estimate(const PreparedRun& run) const = 0;
@@ -73,6 +73,7 @@ class Model {
   // Finds or fits the map that previews are made with. Called on the leading rank, before a Generate whose observer
   // requests latents for previews. go_on: called now and then; an error from it ends the work. Fails with
   // ResourceExhausted or FailedPrecondition if this model cannot make previews.
+  using GoOn = std::function<absl::Status()>;
   virtual absl::Status PreparePreviews(const GoOn& /*go_on*/) {
     return absl::UnimplementedError("previews: not of this model");
   }

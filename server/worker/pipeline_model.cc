@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
+#include "engine/request/defaults.h"
 #include "server/decode/input_reader.h"
 #include "server/request/model_conversion.h"
 #include "server/request/request_conversion.h"
@@ -115,21 +116,21 @@ absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generat
 }
 
 absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& generation, const ReadRequest& read,
-                                                      const GoOn& go_on) {
+                                                      RunObserver& observer) {
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, ToGenerationRequest(generation));
   if (NamesInputs(request)) {
     KINORA_RETURN_IF_ERROR(
         ranks_.ShareInputs(ranks_.leads() ? read(LimitsOf(request), request) : absl::OkStatus(), request));
   }
-  const absl::Status sought = loras_->Seek(generation, go_on);
+  const absl::Status sought = loras_->Seek(generation, [&observer] { return observer.OnWork(); });
   absl::StatusOr<RunPlan> plan = !sought.ok() ? sought : ranks_.pipeline().Prepare(request);
   if (!request.loras.empty()) KINORA_RETURN_IF_ERROR(ranks_.Agree(plan.status()));  // each rank seeks its own files
   // Only rank 0 inspects the inputs, so it alone may reject them.
   if (NamesInputs(request)) KINORA_RETURN_IF_ERROR(ranks_.ShareInputs(plan.status(), request));
   if (plan.ok() && plan->open_length.has_value()) {
-    ProgressObserver observer([&go_on](const Progress&) { return go_on(); }, go_on);
     KINORA_ASSIGN_OR_RETURN(const int32_t frames, ranks_.ChooseFrames(*plan, &observer));
     plan = ranks_.pipeline().Prepare(WithFrames(std::move(request), frames));
+    KINORA_RETURN_IF_ERROR(ranks_.Agree(plan.status()));
   }
   KINORA_RETURN_IF_ERROR(plan.status());
   return PreparedRun{.generation = generation, .plan = *std::move(plan)};
@@ -139,7 +140,8 @@ InputLimits PipelineModel::LimitsOf(const GenerationRequest& request) const {
   InputLimits limits{.bytes = memory_.input_bytes};
   if (description_.parts.audio_encoder) limits.channels = ranks_.pipeline().config().audio_encoder.in_channels;
   const RecipeDescription* const recipe = description_.Find(request.recipe, request.upsampler);
-  if (recipe != nullptr) limits.frames = recipe->max_frames;
+  if (recipe != nullptr)
+    limits.frames = request.auto_length.has_value() ? AssumedFrames(*recipe, request) : recipe->max_frames;
   return limits;
 }
 

@@ -40,7 +40,7 @@ class PipelineModel : public Model {
   void SetListener(const std::function<void(const v1::ModelInfo&)>& changed) override;
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
-                                         const GoOn& go_on) override;
+                                         RunObserver& observer) override;
   v1::Estimate Estimate(const PreparedRun& run) const override;
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, Stage stage) const override;

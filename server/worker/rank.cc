@@ -244,10 +244,16 @@ absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunIn
     KINORA_RETURN_IF_ERROR(marks.Report({.stage = {StageKind::kReadInputs}}));
     return inputs.Read(run, limits, go_on, request);
   };
-  KINORA_ASSIGN_OR_RETURN(PreparedRun prepared, context.model.PrepareRun(run.generation(), read, go_on));
-  ResumeStart start = FindResumeStart(context.model, inputs, run, prepared, go_on);
-  prepared.from = std::move(start.point);
-  SendResolved(context, run, prepared, start.why_not);
+  ProgressObserver observer([&marks](const Progress& progress) { return marks.Report(progress); }, go_on);
+  absl::StatusOr<PreparedRun> prepared = context.model.PrepareRun(run.generation(), read, observer);
+  if (absl::IsResourceExhausted(prepared.status())) {  // while the model chose the clip's length
+    KINORA_ASSIGN_OR_RETURN(const PreparedRun longest, context.model.Prepare(run.generation()));
+    return RejectedOrFailed(context.model, longest, prepared.status());
+  }
+  KINORA_RETURN_IF_ERROR(prepared.status());
+  ResumeStart start = FindResumeStart(context.model, inputs, run, *prepared, go_on);
+  prepared->from = std::move(start.point);
+  SendResolved(context, run, *prepared, start.why_not);
   return prepared;
 }
 
@@ -347,8 +353,9 @@ absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult
   KINORA_RETURN_IF_ERROR(ToFileSinkOptions(run.output(), run.generation()).status());  // as on rank 0
   const RunTrace traced(run);
   const auto go_on = [&context] { return GoOn(context); };
+  ProgressObserver observer([&go_on](const Progress&) { return go_on(); }, go_on);
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared,
-                          context.model.PrepareRun(run.generation(), /*read=*/nullptr, go_on));
+                          context.model.PrepareRun(run.generation(), /*read=*/nullptr, observer));
   KINORA_RETURN_IF_ERROR(
       context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage()));
   return traced.wanted() ? context.model.EndTrace().status() : absl::OkStatus();

@@ -124,11 +124,12 @@ class Visit(unittest.TestCase):
 
     flags: Callable[[Path], list[str]] = staticmethod(lambda folder: ["--worker-memory-share=0.1"])
     gateway_flags: Callable[[Path], list[str]] = staticmethod(lambda folder: [])
+    model = "demo"
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.frontend = cls.enterClassContext(harness.Frontend(cls.folder, "demo", flags=cls.flags(cls.folder)))
+        cls.frontend = cls.enterClassContext(harness.Frontend(cls.folder, cls.model, flags=cls.flags(cls.folder)))
         cls.gateway = cls.enterClassContext(Gateway(cls.frontend.address, cls.gateway_flags(cls.folder)))
         cls.port = cls.gateway.port
         cls.browser = cls.enterClassContext(Browser(f"http://127.0.0.1:{cls.port}"))
@@ -441,6 +442,30 @@ class WithAdmin(Visit):
         self.assertEqual(browser.find("#group").get_attribute("title"), f"group {group['id']}: busy, makes {id}")
         browser.find("#cancel").click()
         browser.until("document.getElementById('group-text').textContent === 'ready: 1 idle'")
+
+
+class WithLtx25(Visit):
+    """The model chooses the length of a clip; its weights are random."""
+
+    model = ""
+    flags = staticmethod(lambda folder: [f"--worker-model={harness.ROOT / 'models/tiny-2.5'}", "--worker-model=kind=distilled"])
+
+    def test_a_range_of_seconds_leaves_the_length_to_the_model(self) -> None:
+        browser = self.browser
+        browser.until_ready()
+        self.assertIn("1..20", browser.find("#form [name=seconds]").get_attribute("placeholder"))
+        browser.find("#form [name=shape]").send_keys("Other")
+        id = browser.generate(width="64", height="64", seconds="0.5..2", seed="1")
+        browser.until_playing()
+        video = self.video(id)
+        self.assertTrue(12 <= video["num_frames"] <= 48, video["num_frames"])
+        self.assertEqual({name: video["parameters"][name] for name in ("seconds", "min_seconds", "max_seconds")},
+                         {"seconds": "auto", "min_seconds": 0.5, "max_seconds": 2})
+        self.assertIn(f"{video['num_frames']} frames at 24 fps", browser.find("#facts").text)
+        browser.js("(document.getElementById('commands').open = true)")
+        browser.until("document.body.textContent.includes('--auto-length 0.5..2')")
+        browser.find("#actions [title='Edit this request']").click()
+        browser.until("document.querySelector('#form [name=seconds]').value === '0.5..2'")
 
 
 class WithoutAGateway(Visit):

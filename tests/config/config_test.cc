@@ -120,12 +120,21 @@ TEST(Config, VersionsNameTheirFamily) {
     EXPECT_THAT(FamilyOfVersion(version), StatusIs(StatusCode::kInvalidArgument));
 }
 
+TEST(Config, ImagesOfLaterVersionsGetAnotherCrf) {
+  for (const char* version : {"2.4", "2.4.0", "2.5.0", "2.5-rc1", "3.0"}) EXPECT_EQ(ImageCrfOf(version), 18) << version;
+  for (const char* version : {"", "2", "2.3.9", "2.0", "rc1", "1.9"}) EXPECT_EQ(ImageCrfOf(version), 33) << version;
+}
+
 TEST(Config, ReleasedModelsAreKnownByNameWithTheirTextEncoder) {
   for (const auto& [name, version] : {std::pair("ltx-2-19b", "2.0"), {"ltx-2.3-22b", "2.3"}, {"ltx-2.5-22b", "2.5"}}) {
     KINORA_ASSERT_OK_AND_ASSIGN(ModelConfig released, ReleasedModelConfig(name));
     ASSERT_TRUE(released.gemma.has_value()) << name;
     EXPECT_EQ(std::count(released.gemma->sliding.begin(), released.gemma->sliding.end(), false), 8);
+    EXPECT_EQ(released.duration_head.has_value(), version == std::string("2.5"));
+    EXPECT_EQ(released.generation.image_crf, version == std::string("2.5") ? 18 : 33);
     released.gemma.reset();
+    released.duration_head.reset();
+    released.generation.image_crf = 33;
     KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig file, ParseConfig(ReadConfigFile(Cat("lightricks_", version))));
     EXPECT_TRUE(released == file) << name;
   }

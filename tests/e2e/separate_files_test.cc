@@ -71,7 +71,7 @@ TEST(SeparateFilesOnRanks, ChooseTheSameLengthAndMakeTheSameClip) {
 // 120 frames per second, so that the 0.23 s that the model predicts are more than one frame.
 TEST_F(SeparateFiles, ChooseTheLengthOfAClip) {
   server_.Start();
-  EXPECT_EQ(server_.Json({"models"})["parts"]["durationHead"], true);
+  EXPECT_EQ(server_.Json({"models"})["parts"]["duration_head"], true);
   const std::vector<std::string> size = {"--recipe=DISTILLED", "--width=64", "--height=64", "--frame-rate=120"};
   std::vector<std::string> flags = size;
   flags.emplace_back("--auto-length=0..2");
@@ -79,10 +79,10 @@ TEST_F(SeparateFiles, ChooseTheLengthOfAClip) {
   ASSERT_EQ(made.status, 0) << made.err;
   const std::string jobs = server_.Run({"list", "--json"}).out;
   const nlohmann::json job = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')));
-  const int frames = job["resolved"].value("numFrames", 0);
+  const int frames = job["resolved"].value("num_frames", 0);
   EXPECT_GT(frames, 1);
-  EXPECT_EQ(job["effective"]["autoLength"], nlohmann::json({{"minSeconds", 0}, {"maxSeconds", 2}}));
-  EXPECT_FALSE(job["effective"].contains("numFrames") && job["effective"]["numFrames"] != 0);
+  EXPECT_EQ(job["effective"]["auto_length"], nlohmann::json({{"min_seconds", 0}, {"max_seconds", 2}}));
+  EXPECT_EQ(job["effective"].value("num_frames", 0), 0);
 
   flags = size;
   flags.push_back(absl::StrCat("--frames=", frames));

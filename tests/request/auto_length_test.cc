@@ -56,9 +56,19 @@ TEST(AutoLength, DefaultsLieWithinTheLimitsOfTheRecipeAndTheOtherBound) {
   const ModelDescription narrow = Model({});  // 20,000 tokens, 384 per latent frame
   EXPECT_EQ(WithDefaults(narrow, Chosen()).auto_length->max_seconds, 409.0 / 24);
   EXPECT_TRUE(ValidateRequest(narrow, Chosen()).violations.empty());
-  EXPECT_EQ(WithDefaults(Model(), Chosen({.max_seconds = 0.5})).auto_length->min_seconds, 0.5);
-  EXPECT_EQ(WithDefaults(Model(), Chosen({.min_seconds = 20.5})).auto_length->max_seconds, 20.5);
-  EXPECT_EQ(WithDefaults(Model(), Chosen({.min_seconds = 20.5})).num_frames, 0);
+  GenerationRequest shown = Chosen();
+  shown.conditions = {{.media = ConditionInput::Media::kImage, .input_id = "picture", .frame = 9},
+                      {.media = ConditionInput::Media::kClip, .input_id = "clip", .append = true}};
+  EXPECT_EQ(WithDefaults(narrow, shown).auto_length->max_seconds, 193.0 / 24);
+  EXPECT_TRUE(ValidateRequest(narrow, shown).violations.empty());
+  EXPECT_EQ(WithDefaults(Model(), Chosen({.max_seconds = 0.5})).auto_length->min_seconds, 9.0 / 24);
+  EXPECT_EQ(WithDefaults(Model(), Chosen({.max_seconds = 1})).auto_length->min_seconds, 17.0 / 24);
+  EXPECT_EQ(WithDefaults(Model(), Chosen({.min_seconds = 20})).auto_length->max_seconds, 481.0 / 24);
+  EXPECT_EQ(WithDefaults(Model(), Chosen({.min_seconds = 20.5})).auto_length->max_seconds, 497.0 / 24);
+  for (const double seconds : {0.0, 0.01, 0.5, 1.0, 1.04, 7.3, 20.0, 20.5, 497.0 / 24}) {
+    EXPECT_TRUE(ValidateRequest(Model(), Chosen({.max_seconds = seconds})).violations.empty()) << seconds;
+    EXPECT_TRUE(ValidateRequest(Model(), Chosen({.min_seconds = seconds})).violations.empty()) << seconds;
+  }
 }
 
 TEST(AutoLength, IsPlannedForAsTheLongestClip) {
@@ -88,13 +98,18 @@ TEST(AutoLength, BoundsAreCheckedWithTheNearestValidOne) {
   EXPECT_THAT(WrongAt("auto_length.min_seconds", Chosen({.min_seconds = -1})), HasSubstr("nearest: 0"));
   EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.min_seconds = 3, .max_seconds = 2})),
               HasSubstr("nearest: 3"));
-  EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.max_seconds = 100})), HasSubstr("nearest: 20.7083"));
+  EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.max_seconds = 100})), HasSubstr("nearest: 20.708"));
   EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.min_seconds = 1, .max_seconds = 1})),
               HasSubstr("no valid number of frames lies between 1 and 1 s; nearest: 1.04167"));
   const double not_a_number = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(WrongAt("auto_length.min_seconds", Chosen({.min_seconds = not_a_number})), HasSubstr("finite"));
   EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.max_seconds = not_a_number})), HasSubstr("finite"));
   EXPECT_EQ(WrongAt("auto_length.max_seconds", Chosen({.max_seconds = 497.0 / 24})), "");
+  GenerationRequest at_30 = Chosen({.max_seconds = 100});
+  at_30.frame_rate = 30;
+  EXPECT_THAT(WrongAt("auto_length.max_seconds", at_30), HasSubstr("nearest: 16.566"));
+  at_30.auto_length->max_seconds = 16.566;
+  EXPECT_EQ(WrongAt("auto_length.max_seconds", at_30), "");
 }
 
 // The list of violations is full before the bounds are checked, which must not hide that they are wrong.
@@ -122,6 +137,10 @@ TEST(AutoLength, TheLongestClipMustFitTheMemory) {
               HasSubstr("61440 video tokens; at most 20000; nearest at this size: 6.04167"));
   request.auto_length->max_seconds = 6.04167;
   EXPECT_EQ(WrongAt("auto_length.max_seconds", request, narrow), "");
+  request.auto_length = AutoLength{.min_seconds = 7, .max_seconds = 20};
+  EXPECT_THAT(WrongAt("width", request, narrow), HasSubstr("reduce width or height"));
+  request.width = 1000;  // off the grid, which is all that is wrong
+  EXPECT_EQ(ValidateRequest(narrow, request).violations.size(), 1u);
 }
 
 TEST(ImageCrf, IsTheModels) {

@@ -30,7 +30,7 @@ class FakeModel : public Model {
     return run;
   }
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
-                                         const GoOn&) override {
+                                         RunObserver&) override {
     absl::StatusOr<PreparedRun> run = Prepare(generation);
     absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
     if (!run.ok() || !request.ok() || read == nullptr || request->conditions.empty()) return run;

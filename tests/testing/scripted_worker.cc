@@ -121,7 +121,7 @@ class ScriptedModel : public Model {
   }
 
   // Ignores inputs.
-  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest&, const GoOn&) override {
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest&, RunObserver&) override {
     return Prepare(generation);
   }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {

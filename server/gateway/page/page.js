@@ -123,7 +123,7 @@ async function call(method, path, {json, body, headers = {}, signal} = {}) {
 
 const ask = async (method, path, options) => (await call(method, path, options)).json();
 
-// The events of a job as {name, id, data}; ends when the gateway ends the stream.
+// The events of a job as {name, id, data}.
 async function* events(id, last, signal) {
   const headers = last ? {"Last-Event-ID": last} : {};
   const response = await call("GET", `/v1/videos/${id}/events`, {headers, signal});
@@ -330,7 +330,7 @@ function recipeChanged() {
     if (defaults[input.name] !== undefined) input.placeholder = defaults[input.name];
   }
   const usual = rounded(defaults.num_frames / defaults.fps);
-  form.seconds.placeholder = model.parts.duration_head ? `${usual} or auto` : usual;
+  form.seconds.placeholder = model.parts.duration_head ? `${usual} or 1..20` : usual;
   form.num_inference_steps.disabled = fixed !== null;
   if (fixed !== null) form.num_inference_steps.placeholder = `always ${fixed}`;
   $("guidance").disabled = !guided;
@@ -361,7 +361,7 @@ function setSize(width, height) {
   [form.width.value, form.height.value] = [width, height];
 }
 
-// Numbers become the nearest that the recipe takes; text is left for the server to reject.
+// To the nearest that the recipe takes; the server rejects text.
 function snapSize({target}) {
   const {size_multiple, min_size, max_width, max_height} = limits(), value = Number(target.value);
   if (!(value > 0)) return;
@@ -438,7 +438,7 @@ function setValues(values) {
   }
 }
 
-// Shows what follows from the values: dots, frames, the height of the prompt, the shape of the empty stage.
+// Shows what follows from the values.
 function formChanged() {
   let changed = 0;
   for (const {inputs, reset, label} of fields) {
@@ -457,7 +457,7 @@ function formChanged() {
   const frames = chosenFrames();
   show("custom", form.shape.value === "other");
   $("frames").textContent = frames ? plural(frames, "frame") : "";
-  pictures.forEach(picture => picture.show(frames || 1));
+  if (frames) pictures.forEach(picture => picture.show(frames));
   saveForm();
   if (stage.id) return;
   setRatio(...chosenSize());
@@ -490,7 +490,9 @@ function readForm() {
   if (form.shape.value !== "other") request.size = form.shape.value;
   else for (const name of ["width", "height"]) request[name] = typed(form[name].value);
   if (!request.size) delete request.size;
-  if (isSet(form.seconds)) request[chosenFrames() ? "num_frames" : "seconds"] = chosenFrames() || form.seconds.value;
+  const [min_seconds, max_seconds] = form.seconds.value.split("..");
+  if (max_seconds) Object.assign(request, {seconds: "auto", min_seconds, max_seconds});
+  else if (isSet(form.seconds)) request[chosenFrames() ? "num_frames" : "seconds"] = chosenFrames() || min_seconds;
   const loras = model.loras.filter(id => form[`lora:${id}`].checked);
   const strength = id => (isSet(form[`strength:${id}`]) ? {strength: typed(form[`strength:${id}`].value)} : {});
   if (loras.length) request.lora = loras.map(id => ({id, ...strength(id)}));
@@ -516,8 +518,9 @@ function fillForm(parameters) {
     values[`strength:${id}`] = strength;
   }
   values.parts = parameters.audio_only ? "sound" : parameters.generate_sound === false ? "picture" : "";
-  const {num_frames, fps, seconds = rounded(num_frames / fps)} = parameters;
-  if (num_frames !== defaults.num_frames) values.seconds = seconds;
+  const {num_frames, fps, min_seconds: shortest, max_seconds: longest} = parameters;
+  if (longest) values.seconds = `${shortest}..${longest}`;
+  else if (num_frames && num_frames !== defaults.num_frames) values.seconds = rounded(num_frames / fps);
   setValues(values);
   if (parameters.width) setSize(parameters.width, parameters.height);
   fillFiles(parameters);
@@ -547,7 +550,7 @@ function clearErrors() {
 // The field of the page for "conditions[0].frame", "width" …
 const findField = param => fields.find(({names}) => names.includes((param ?? "").split(/[.[]/, 1)[0]));
 
-// Shows the server's words at the fields that they are about.
+// At the fields that they are about.
 function showErrors(error, focus) {
   clearErrors();
   const wrong = error.fields.length ? error.fields : [{field: error.param, message: error.message}];
@@ -591,7 +594,7 @@ function attach(list) {
   onInput();
 }
 
-// A box of a file with a button that takes it out of the request.
+// A box of a file with a button that removes it.
 function chip(item, className, back, remove, ...children) {
   const removed = () => {
     remove();
@@ -676,7 +679,7 @@ async function drawWaveform(item, canvas) {
   }
 }
 
-// A clip with two handles: what lies between them is made anew. Beyond the clip's end, it is extended.
+// A clip with two handles, between which it is made anew; beyond its end it is extended.
 function setRetake(next) {
   retake = next;
   if (!retake) return showChips("retake");
@@ -1010,13 +1013,14 @@ function showFailure({state, error}) {
 function showFacts({seed, size, seconds, num_frames, fps, inference_time_s, artifacts, expires_at, media_type,
     warnings, resumed_from}) {
   const clip = artifacts.find(each => each.media_type === media_type);
-  $("facts").textContent = [seed !== null && `seed ${seed}`, size?.replace("x", " × "), `${rounded(seconds)} s`,
-    size && `${plural(num_frames, "frame")} at ${fps} fps`, clip && `made in ${duration(inference_time_s)}`,
-    clip && bytes(clip.bytes), resumed_from && `resumed at step ${resumed_from.step}`,
-    expires_at && `kept until ${clock(expires_at)}`, ...warnings].filter(Boolean).join(" · ");
+  $("facts").textContent = [seed !== null && `seed ${seed}`, size?.replace("x", " × "),
+    num_frames && `${rounded(seconds)} s`, num_frames && size && `${plural(num_frames, "frame")} at ${fps} fps`,
+    clip && `made in ${duration(inference_time_s)}`, clip && bytes(clip.bytes),
+    resumed_from && `resumed at step ${resumed_from.step}`, expires_at && `kept until ${clock(expires_at)}`,
+    ...warnings].filter(Boolean).join(" · ");
 }
 
-// The queue, or the stage with its step and the time left. The bar spans the whole request.
+// The bar spans the whole request.
 function showProgress(progress) {
   const {video} = stage, queued = video.state === "queued";
   if (progress) stage.progress = progress;
@@ -1223,8 +1227,8 @@ function optionsOf(request, files) {
   add("negative-prompt", request.negative_prompt);
   for (const name of ["model", "recipe", "size", "width", "height", "seed", "priority"]) add(name, request[name]);
   add("frames", request.num_frames);
-  const range = [request.min_seconds ?? 1, request.max_seconds ?? 20];
-  if (request.seconds === "auto") add("auto-length", range.join(".."), undefined, `(${range})`);
+  const range = [request.min_seconds, request.max_seconds];
+  if (range[1]) add("auto-length", range.join(".."), undefined, `(${range})`);
   add("frame-rate", request.fps, "fps");
   add("steps", request.num_inference_steps);
   for (const term of ["cfg", "stg", "modality", "rescale"]) {
@@ -1325,7 +1329,7 @@ async function loadMore() {
   if (endIsNear()) loadMore();
 }
 
-// Brings the newest page up to date; older rows do not change by themselves.
+// Older rows do not change by themselves.
 async function refreshList() {
   const before = [...list.items.values()], {generation} = list, page = await readPage("");
   if (generation !== list.generation) return;

@@ -156,7 +156,6 @@ TEST(WholeVideo, HasItsStagesInTheOrderOfARun) {
   EXPECT_THAT(FormatVideo(video, kNow), HasSubstr(expected + "a_later_version 1.0 s"));
 }
 
-// The length of a request for a given sound is not known in advance.
 TEST(WholeVideo, SaysWhatDeterminesALengthThatIsNotKnownYet) {
   v1::Video video = Job(v1::Video::QUEUED);
   video.mutable_effective()->set_num_frames(0);
@@ -171,6 +170,7 @@ TEST(WholeVideo, SaysWhatDeterminesALengthThatIsNotKnownYet) {
   EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("128x64, 49 frames at 24 fps, 2.04 s\n"));
 }
 
+// The length of a request for a given sound is not known in advance.
 TEST(WholeVideo, IsAsLongAsItsStagesWere) {
   v1::Video video;
   video.mutable_effective()->set_frame_rate(24);

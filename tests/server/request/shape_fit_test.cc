@@ -50,6 +50,9 @@ TEST(ShapeTooLarge, NamesTheLongestDurationThatTheModelMayChoose) {
                                                                  HasSubstr("nearest at this size: 4"))));
   ASSERT_THAT(Violations(status), SizeIs(1));
   EXPECT_EQ(Violations(status)[0].field, "generation.auto_length.max_seconds");
+  estimate.mutable_effective()->mutable_auto_length()->set_min_seconds(5);
+  EXPECT_THAT(ShapeTooLarge(estimate), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 4 s do")));
+  EXPECT_EQ(Violations(ShapeTooLarge(estimate))[0].field, "generation.width");
   estimate.mutable_nearest()->set_width(512);
   EXPECT_EQ(Violations(ShapeTooLarge(estimate))[0].field, "generation.width");
 }
