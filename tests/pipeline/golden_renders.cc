@@ -219,7 +219,7 @@ absl::Status RenderOn(const TestedBackend& on, PipelineOptions options, const Me
   KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::LoadOn(std::move(backend), options, mesh));
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, pipeline->Prepare(request));
   if (plan.open_length.has_value()) {
-    KINORA_ASSIGN_OR_RETURN(const int32_t frames, pipeline->ChooseFrames(plan, &sink));
+    KINORA_ASSIGN_OR_RETURN(const int32_t frames, pipeline->ChooseFrames(plan, nullptr));
     KINORA_ASSIGN_OR_RETURN(plan, pipeline->Prepare(WithFrames(request, frames)));
   }
   return pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, &sink);

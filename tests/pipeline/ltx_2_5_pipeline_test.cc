@@ -33,8 +33,13 @@ TEST_P(Ltx25Pipeline, RenderEqualsTheReference) {
   ExpectRender(clip, golden, FloatTolerances(on));
 }
 
-// The length of the golden's prompt in microseconds, as this rank knows it.
-absl::StatusOr<int32_t> MicrosecondsOn(const TestedBackend& on, const Mesh& mesh, Golden&& golden) {
+// A pipeline that has room for the longest clip within the default bounds, and its plan.
+struct OpenRun {
+  std::unique_ptr<Pipeline> pipeline;
+  RunPlan plan;
+};
+
+absl::StatusOr<OpenRun> Opened(const TestedBackend& on, const Mesh& mesh, Golden&& golden) {
   const BackendOptions backend_options{.threads = 2};
   PipelineOptions options = OptionsOf(golden, DType::kF32);
   GenerationRequest request = RequestOf(golden);
@@ -43,12 +48,19 @@ absl::StatusOr<int32_t> MicrosecondsOn(const TestedBackend& on, const Mesh& mesh
   KINORA_ASSIGN_OR_RETURN(const RunPlan cost, Pipeline::PlanOn(on.traits(backend_options), options, mesh, request));
   options.arena_bytes = cost.arena_bytes;
   options.host_arena_bytes = cost.host_arena_bytes;
+  OpenRun run;
   KINORA_ASSIGN_OR_RETURN(auto backend, on.open(backend_options));
-  KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::LoadOn(std::move(backend), options, mesh));
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, pipeline->Prepare(request));
-  EXPECT_EQ(plan.request.num_frames, 473) << "20 seconds at 24 frames per second";
-  plan.open_length = LengthLimits{.frame_rate = 1e6, .min_seconds = 0, .time_factor = 1};
-  return pipeline->ChooseFrames(plan, nullptr);
+  KINORA_ASSIGN_OR_RETURN(run.pipeline, Pipeline::LoadOn(std::move(backend), options, mesh));
+  KINORA_ASSIGN_OR_RETURN(run.plan, run.pipeline->Prepare(request));
+  EXPECT_EQ(run.plan.request.num_frames, 473) << "20 seconds at 24 frames per second";
+  return run;
+}
+
+// The length of the golden's prompt in microseconds, as this rank knows it.
+absl::StatusOr<int32_t> MicrosecondsOn(const TestedBackend& on, const Mesh& mesh, Golden&& golden) {
+  KINORA_ASSIGN_OR_RETURN(OpenRun run, Opened(on, mesh, std::move(golden)));
+  run.plan.open_length = LengthLimits{.frame_rate = 1e6, .min_seconds = 0, .time_factor = 1};
+  return run.pipeline->ChooseFrames(run.plan, nullptr);
 }
 
 class Ltx25Length : public testing::TestWithParam<TestedBackend> {};
@@ -65,18 +77,36 @@ TEST_P(Ltx25Length, EqualsTheReferenceOnEveryRank) {
 }
 
 TEST_P(Ltx25Length, ChosenMakesTheClipOfThatLength) {
-  Golden golden("pipeline_2_5_distilled_two_stage");
-  GenerationRequest request = RequestOf(golden);
-  request.num_frames = 0;
-  request.frame_rate = 120;
-  request.auto_length = AutoLength{.min_seconds = 0};
-  ClipRecorder chosen(false), given(false);
-  const PipelineOptions options = OptionsOf(golden, DType::kF32);
-  ASSERT_THAT(RenderOn(GetParam(), options, *Mesh::Single(), request, chosen), IsOk());
-  EXPECT_EQ(chosen.info_.num_frames, 25) << "0.2294 s";
-  ASSERT_THAT(RenderOn(GetParam(), options, *Mesh::Single(), WithFrames(request, 25), given), IsOk());
-  EXPECT_EQ(chosen.rgb8_, given.rgb8_);
-  EXPECT_EQ(chosen.values_, given.values_);
+  for (const char* name : {"pipeline_2_5_distilled_two_stage", "pipeline_2_5_sound_alone"}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const int32_t microseconds, MicrosecondsOn(GetParam(), *Mesh::Single(), Golden(name)));
+    Golden golden(name);
+    GenerationRequest request = RequestOf(golden);
+    request.num_frames = 0;
+    request.frame_rate = 120;
+    request.auto_length = AutoLength{.min_seconds = 0};
+    const auto frames = static_cast<int32_t>(
+        FramesFromSeconds(microseconds / 1e6, {.frame_rate = request.frame_rate, .min_seconds = 0}));
+    EXPECT_GT(frames, 9) << name;
+    ClipRecorder chosen, given;
+    const PipelineOptions options = OptionsOf(golden, DType::kF32);
+    ASSERT_THAT(RenderOn(GetParam(), options, *Mesh::Single(), request, chosen), IsOk());
+    ASSERT_THAT(RenderOn(GetParam(), options, *Mesh::Single(), WithFrames(request, frames), given), IsOk());
+    EXPECT_EQ(chosen.info_.num_frames, request.audio_only ? 0 : frames);
+    EXPECT_EQ(chosen.rgb8_, given.rgb8_);
+    EXPECT_EQ(chosen.values_, given.values_);
+  }
+}
+
+TEST(Ltx25LengthOnRanks, ACancelledChoiceEndsOnAllRanksWhichCanGoOn) {
+  const auto cancelled = [](const Progress&) { return absl::CancelledError("enough"); };
+  const std::vector<int32_t> frames =
+      RunRanks<int32_t>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<int32_t> {
+        KINORA_ASSIGN_OR_RETURN(OpenRun run, Opened(Cpu(), mesh, Golden("pipeline_2_5_length")));
+        ProgressObserver observer(cancelled);
+        EXPECT_THAT(run.pipeline->ChooseFrames(run.plan, &observer), StatusIs(absl::StatusCode::kCancelled));
+        return run.pipeline->ChooseFrames(run.plan, nullptr);
+      });
+  EXPECT_THAT(frames, testing::Each(25)) << "at least one second";
 }
 
 TEST(Ltx25Files, AreNamedWhenOneIsMissing) {
