@@ -8,9 +8,11 @@ namespace kinora {
 
 void Rules::CheckAutoLength(const AutoLength& length) {
   if (model_ != nullptr && !model_->parts.duration_head) {
+    const bool could = model_->family == "ltx-2.5";
     Add("auto_length",
-        "this model was loaded without a duration head, which chooses lengths (--model duration_head=FILE, or "
-        "--worker-model in a frontend, adds it); set num_frames instead");
+        could ? "this model was loaded without a duration head, which chooses lengths (--model duration_head=FILE, or "
+                "--worker-model in a frontend, adds it); set num_frames instead"
+              : "only LTX-2.5 chooses lengths, this model does not; set num_frames instead");
   }
   if (request_.num_frames != 0) Add("auto_length", "cannot be combined with num_frames; omit one of them");
   if (request_.retake.has_value()) Add("auto_length", "cannot be combined with retake, which sets num_frames; omit it");
@@ -30,7 +32,11 @@ bool Rules::CheckSeconds(const std::string& field, double seconds, double minimu
     if (seconds >= minimum && std::nearbyint(seconds * rate) <= recipe_->max_frames) return true;
     maximum = std::floor(1000 * recipe_->max_frames / rate) / 1000;  // as it is printed
   }
-  CheckNumber(field, seconds, minimum, std::max(minimum, maximum));
+  if (std::isfinite(seconds) && seconds >= 0 && seconds < minimum) {
+    Add(field, absl::StrCat(seconds, " is less than min_seconds, ", minimum, "; exchange them, or give a larger one"));
+  } else {
+    CheckNumber(field, seconds, 0, seconds < 0 ? kAnyNumber : maximum);
+  }
   return seconds >= minimum && seconds <= maximum;
 }
 

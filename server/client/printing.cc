@@ -55,7 +55,8 @@ std::string FormatEstimate(const v1::Estimate& estimate) {
   std::string out;
   Line(out, "clip", FormatShape(estimate.effective()));
   Line(out, "fits", estimate.fits() ? "yes" : "no");
-  Line(out, "seconds", HumanSeconds(estimate.seconds()));
+  const bool longest = estimate.effective().has_auto_length();  // what is estimated
+  Line(out, "seconds", absl::StrCat(longest ? "at most " : "", HumanSeconds(estimate.seconds())));
   Line(out, "memory", HumanBytes(estimate.device_bytes()));
   Line(out, "work", absl::StrFormat("%.3g FLOP", estimate.flops()));
   for (const std::string& problem : estimate.problems()) Line(out, "problem", problem);
@@ -72,6 +73,7 @@ std::string FormatModel(const v1::ModelInfo& model) {
   Line(out, "model", model.id());
   Line(out, "family", absl::StrCat(model.family(), ", ", model.kind()));
   Line(out, "default", FormatShape(model.defaults()));
+  if (model.parts().duration_head()) Line(out, "length", "as the model chooses, on request (--auto-length)");
   for (const v1::ModelInfo::Shape& s : model.trained_shapes()) {
     Line(out, "trained on", absl::StrCat(s.width(), "x", s.height(), ", ", s.num_frames(), " frames"));
   }

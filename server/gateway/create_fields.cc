@@ -206,14 +206,15 @@ void Creation::ReadShape() {
   }
   ReadInt32("num_frames", 1, [&](int32_t v) { generation().set_num_frames(v); });
   if (reader_.Is("seconds", kAutoSeconds)) {
-    if (generation().num_frames() == 0) ReadAutoLength();  // it takes precedence
-    return;
+    if (generation().num_frames() == 0) return ReadAutoLength();
+  } else {
+    ReadSeconds();
   }
   for (const std::string_view name : {"min_seconds", "max_seconds"}) {
-    if (reader_.Has(name))
-      reader_.Reject(name, Cat("bounds the length that the model chooses; add seconds \"", kAutoSeconds, "\""));
+    if (!reader_.Has(name)) continue;
+    reader_.Reject(
+        name, Cat("bounds the length that the model chooses; add seconds \"", kAutoSeconds, "\", and omit num_frames"));
   }
-  ReadSeconds();
 }
 
 void Creation::ReadAutoLength() {

@@ -91,7 +91,8 @@ constexpr FlagSpec kFlags[] = {
     {"plan", "",
      "print memory and compute estimates for typical clips, or for the requested one; reads only file headers"},
     {"like", "NAME",
-     "with --plan, instead of --model: plan for a released model without its files: ltx-2-19b, ltx-2.3-22b"},
+     "with --plan, instead of --model: plan for a released model without its files: ltx-2-19b, ltx-2.3-22b, "
+     "ltx-2.5-22b"},
     {"device-memory", "SIZE",
      "memory that --plan fits the model into, such as 80GB or 24GiB; for a GPU unless --device is cpu. The last line "
      "is the smallest size that works"},

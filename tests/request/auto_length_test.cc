@@ -78,7 +78,9 @@ TEST(AutoLength, IsPlannedForAsTheLongestClip) {
 }
 
 TEST(AutoLength, NeedsADurationHead) {
-  EXPECT_THAT(WrongAt("auto_length", Chosen(), DescribeModel({})), HasSubstr("--model duration_head=FILE"));
+  EXPECT_THAT(WrongAt("auto_length", Chosen(), DescribeModel({})), HasSubstr("only LTX-2.5 chooses lengths"));
+  EXPECT_THAT(WrongAt("auto_length", Chosen(), DescribeModel({.family = "ltx-2.5"})),
+              HasSubstr("--model duration_head=FILE"));
   EXPECT_EQ(WrongAt("auto_length", Chosen()), "");
 }
 
@@ -97,7 +99,7 @@ TEST(AutoLength, CannotBeCombinedWithWhatElseSetsTheLength) {
 TEST(AutoLength, BoundsAreCheckedWithTheNearestValidOne) {
   EXPECT_THAT(WrongAt("auto_length.min_seconds", Chosen({.min_seconds = -1})), HasSubstr("nearest: 0"));
   EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.min_seconds = 3, .max_seconds = 2})),
-              HasSubstr("nearest: 3"));
+              HasSubstr("2 is less than min_seconds, 3; exchange them"));
   EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.max_seconds = 100})), HasSubstr("nearest: 20.708"));
   EXPECT_THAT(WrongAt("auto_length.max_seconds", Chosen({.min_seconds = 1, .max_seconds = 1})),
               HasSubstr("no valid number of frames lies between 1 and 1 s; nearest: 1.04167"));

@@ -184,6 +184,8 @@ TEST(CreateFieldsTest, SecondsAreRoundedToTheNearestLength) {
   EXPECT_TRUE(GenerationOf(R"({"prompt": "", "seconds": "auto"})").has_auto_length());
   EXPECT_FALSE(GenerationOf(R"({"prompt": "", "seconds": "auto", "num_frames": 9})").has_auto_length());
   EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": 4, "max_seconds": 9})")), ElementsAre("max_seconds"));
+  EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": "auto", "num_frames": 9, "max_seconds": 9})")),
+              ElementsAre("max_seconds"));
   EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "min_seconds": 1})")), ElementsAre("min_seconds"));
   EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": "automatic"})")), ElementsAre("seconds"));
   EXPECT_THAT(WrongFields(Create(R"({"prompt": "", "seconds": 0})")), ElementsAre("seconds"));
