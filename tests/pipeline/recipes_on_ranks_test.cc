@@ -1,5 +1,5 @@
-// Two-stage recipes, including HQ, on several ranks. The second stage splits tokens over guidance ranks; the upsampler
-// runs between the stages.
+// Two-stage recipes, including HQ, and every recipe of LTX-2.5 on several ranks. The second stage splits tokens over
+// guidance ranks; the upsampler runs between the stages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,10 @@ class RecipeOnRanks : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Recipes, RecipeOnRanks,
                          testing::Values("pipeline_two_stage", "pipeline_distilled_two_stage", "pipeline_hq",
                                          "pipeline_hq_image", "pipeline_x1_5_image", "pipeline_temporal_x2_image",
-                                         "pipeline_2_5_distilled_two_stage", "pipeline_2_5_distilled_image"),
+                                         "pipeline_2_5_one_stage", "pipeline_2_5_distilled_two_stage",
+                                         "pipeline_2_5_distilled_image", "pipeline_2_5_hq_image",
+                                         "pipeline_2_5_keyframes", "pipeline_2_5_retake", "pipeline_2_5_sound",
+                                         "pipeline_2_5_sound_alone"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(RecipeOnRanks, OfTokensAndGuidanceAllIsTheSameToTheBit) {
