@@ -10,6 +10,9 @@ from golden.case import Case, Tensors
 from golden.condition_cases import Run, Shown, smooth, tones
 
 
+_DECODED = ("frames", "waveform")
+
+
 class Models(condition_cases.Models):
     """The modules of models/tiny-2.5, without LoRAs."""
 
@@ -71,18 +74,17 @@ class _Run(Run):
 
 
 def _case(
-    models: Models, name: str, request: dict, pictures: Tensors, shown: list[Shown], latents_alone: bool = False
+    models: Models, name: str, request: dict, pictures: Tensors, shown: list[Shown], left_out: tuple[str, ...] = ()
 ) -> Case:
+    """left_out: outputs that are not written, to keep the file small."""
     parameters = {
         "request": request | {"conditions": [s.as_json() for s in shown]},
         "model": "models/tiny-2.5",
         "kind": "distilled",
         "frame_stride": condition_cases.STRIDE,
     }
-    decoded = ("frames", "waveform") if latents_alone else ()
-
     def run(*_) -> Tensors:
-        return {k: v for k, v in _Run(models, request, pictures, shown)().items() if k not in decoded}
+        return {k: v for k, v in _Run(models, request, pictures, shown)().items() if k not in left_out}
 
     case = Case(name, "", None, {}, {}, run, {}, parameters, lightricks=True)
     case.plain = {f"in.{k}": v for k, v in pictures.items()}
@@ -91,7 +93,7 @@ def _case(
         def broken() -> Tensors:
             other = _Run(models, request, pictures, list(shown))
             change(other)
-            return {k: v for k, v in other().items() if k not in decoded}
+            return {k: v for k, v in other().items() if k not in left_out}
 
         return broken
 
@@ -191,9 +193,9 @@ def _recipes(models: Models, dev: dict, unguided: dict) -> list[Case]:
     sound = {"sound": sound_cases._sound(sound_cases.RATE // 2)}
     clip = {"clip": smooth(7, 9, 20, 30), "sound": tones(6000)}
     return [
-        _case(models, "pipeline_2_5_hq_image", hq, {"low": low}, [Shown("low", strength=0.9)], latents_alone=True),
-        _case(models, "pipeline_2_5_keyframes", two, {"low": low, "high": high}, keys, latents_alone=True),
-        _case(models, "pipeline_2_5_retake", retaken, clip, [], latents_alone=True),
+        _case(models, "pipeline_2_5_hq_image", hq, {"low": low}, [Shown("low", strength=0.9)], _DECODED),
+        _case(models, "pipeline_2_5_keyframes", two, {"low": low, "high": high}, keys, _DECODED),
+        _case(models, "pipeline_2_5_retake", retaken, clip, [], _DECODED),
         _of_sound(models, "pipeline_2_5_sound", heard, sound),
         _of_sound(models, "pipeline_2_5_sound_alone", alone, {}),
     ]
@@ -210,7 +212,7 @@ def cases() -> list[Case]:
     return [
         _case(models, "pipeline_2_5_one_stage", dev, {}, []),
         _case(models, "pipeline_2_5_distilled_two_stage", two, {}, []),
-        _case(models, "pipeline_2_5_distilled_image", distilled, {"wide": wide, "high": high}, both),
+        _case(models, "pipeline_2_5_distilled_image", distilled, {"wide": wide, "high": high}, both, ("waveform",)),
         _length(models, dev),
         *_recipes(models, dev, unguided),
     ]
