@@ -79,8 +79,9 @@ TEST(AutoLength, IsPlannedForAsTheLongestClip) {
 
 TEST(AutoLength, NeedsADurationHead) {
   EXPECT_THAT(WrongAt("auto_length", Chosen(), DescribeModel({})), HasSubstr("only LTX-2.5 chooses lengths"));
-  EXPECT_THAT(WrongAt("auto_length", Chosen(), DescribeModel({.family = "ltx-2.5"})),
-              HasSubstr("--model duration_head=FILE"));
+  ModelDescription without = DescribeModel({.family = "ltx-2.5"});
+  without.parts.duration_head = false;
+  EXPECT_THAT(WrongAt("auto_length", Chosen(), without), HasSubstr("--model duration_head=FILE"));
   EXPECT_EQ(WrongAt("auto_length", Chosen()), "");
 }
 

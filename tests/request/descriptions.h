@@ -33,17 +33,18 @@ inline DescriptionOptions Tiny() {
 
 // Describes ONE_STAGE and DISTILLED, as the pipeline does for every model.
 inline ModelDescription DescribeModel(const DescriptionOptions& o) {
-  ModelDescription model{.family = o.family,
-                         .kind = o.kind,
-                         .default_recipe = o.kind == "dev"         ? Recipe::kOneStage
-                                           : o.kind == "distilled" ? Recipe::kDistilled
-                                                                   : Recipe::kUnspecified,
-                         .blocks = o.blocks,
-                         .pixels_per_token = 32,
-                         .frames_per_token = 8,
-                         .makes_video = true,
-                         .makes_audio = true,
-                         .parts = {.video_encoder = true, .audio_encoder = true}};
+  ModelDescription model{
+      .family = o.family,
+      .kind = o.kind,
+      .default_recipe = o.kind == "dev"         ? Recipe::kOneStage
+                        : o.kind == "distilled" ? Recipe::kDistilled
+                                                : Recipe::kUnspecified,
+      .blocks = o.blocks,
+      .pixels_per_token = 32,
+      .frames_per_token = 8,
+      .makes_video = true,
+      .makes_audio = true,
+      .parts = {.video_encoder = true, .audio_encoder = true, .duration_head = o.family == "ltx-2.5"}};
   model.trained_shapes = {{.width = o.width, .height = o.height, .num_frames = o.num_frames}};
   RecipeDescription recipe{.size_multiple = 32,
                            .frame_multiple = 8,
@@ -73,11 +74,14 @@ inline ModelDescription DescribeModel(const DescriptionOptions& o) {
   return model;
 }
 
-// Examples of served models: both families, both kinds, one without a kind, and a tiny one.
+// Examples of served models: three families, both kinds, one without a kind, and a tiny one.
 inline std::vector<ModelDescription> Descriptions() {
-  return {DescribeModel({}), DescribeModel({.kind = "distilled", .max_tokens = 0}),
+  return {DescribeModel({}),
+          DescribeModel({.kind = "distilled", .max_tokens = 0}),
           DescribeModel({.family = "ltx-2.0", .steps = 40, .min_size = 64}),
-          DescribeModel({.kind = "", .max_width = 1536, .max_height = 1024, .max_frames = 257}), DescribeModel(Tiny())};
+          DescribeModel({.kind = "", .max_width = 1536, .max_height = 1024, .max_frames = 257}),
+          DescribeModel(Tiny()),
+          DescribeModel({.family = "ltx-2.5"})};
 }
 
 }  // namespace kinora
