@@ -550,7 +550,7 @@ function clearErrors() {
 // The field of the page for "conditions[0].frame", "width" …
 const findField = param => fields.find(({names}) => names.includes((param ?? "").split(/[.[]/, 1)[0]));
 
-// At the fields that they are about.
+// Shows the server's words at their fields.
 function showErrors(error, focus) {
   clearErrors();
   const wrong = error.fields.length ? error.fields : [{field: error.param, message: error.message}];
