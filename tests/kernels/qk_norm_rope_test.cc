@@ -249,7 +249,10 @@ TEST_F(OnAStream, QkNormRopeToBlocksRefusesBlocksThatAreNotFilled) {
   const DeviceArray<float> memory(Floats(256, 1.0f), stream_), sent(Floats(256, 0.0f), stream_);
   NormRope good{.rows = 4, .width = 16, .x = {.data = memory.data(), .stride = 48}};
   good.to = {.data = sent.data(), .stride = 24, .rows = 2, .width = 8, .count = 2};
-  ASSERT_EQ(LaunchQkNormRopeToBlocks(good, good, good, stream_), cudaSuccess);
+  NormRope k = good, v = good;  // beside q in its rows
+  k.to.data = sent.data() + 8;
+  v.to.data = sent.data() + 16;
+  ASSERT_EQ(LaunchQkNormRopeToBlocks(good, k, v, stream_), cudaSuccess);
   const std::vector<std::pair<const char*, void (*)(NormRope&)>> mistakes = {
       {"in place", [](NormRope& a) { a.to.data = nullptr; }},
       {"no rows", [](NormRope& a) { a.to.rows = 0; }},
