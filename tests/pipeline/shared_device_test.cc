@@ -42,10 +42,9 @@ GenerationRequest Request() {
 }
 
 PipelineOptions Options() {
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
   PipelineOptions options{.device = "cuda"};
-  options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
-  options.files.text_encoder = models + "gemma";
+  options.files.paths = {KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors"};
+  options.files.text_encoder = KINORA_SOURCE_DIR "/models/tiny/gemma";
   options.text_cache_bytes = 0;  // allocated when prompts arrive
   return options;
 }
