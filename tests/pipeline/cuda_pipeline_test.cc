@@ -66,7 +66,7 @@ class CudaPipelineTest : public testing::Test {
     simt::SetDevice(simt::Model::kH100, int64_t{80} << 30);
   }
   PipelineOptions Options() const {
-    const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+    const std::string models = std::string(KINORA_SOURCE_DIR "/models/tiny/");
     PipelineOptions options{.device = "cuda"};
     options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
     options.files.text_encoder = models + "gemma";
@@ -178,7 +178,7 @@ TEST_F(CudaPipelineTest, TheNoiseOfHqIsOnTheDeviceBeforeTheFirstStep) {
   request.recipe = Recipe::kHq;
   request.width = 128;
   request.video_guidance = request.audio_guidance = GuidanceParams{};
-  const std::string data = std::string(KINORA_SOURCE_DIR) + "/tests/golden/data/";
+  const std::string data = std::string(KINORA_SOURCE_DIR "/tests/golden/data/");
   PipelineOptions options = Options();
   options.files.distilled_lora = data + "lora-tiny-style.safetensors";
   options.files.spatial_upsampler = data + "upsampler-tiny-x2.safetensors";

@@ -69,7 +69,7 @@ class NoSink : public ClipSink {
 
 // Renders with three steps of two blocks each.
 absl::Status Render(const CudaFlags& cuda) {
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string models = std::string(KINORA_SOURCE_DIR "/models/tiny/");
   PipelineOptions options{.device = "cuda", .cuda = cuda};
   options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
   options.files.text_encoder = models + "gemma";

@@ -177,7 +177,7 @@ GenerationRequest RequestOf(Golden& golden) {
 
 PipelineOptions OptionsOf(const Golden& golden, DType precision) {
   const Json parameters = Json::parse(golden.metadata("parameters"));
-  const std::string root = std::string(KINORA_SOURCE_DIR) + "/";
+  const std::string root = std::string(KINORA_SOURCE_DIR "/");
   PipelineOptions options;
   options.files.paths = {root + parameters["model"].get<std::string>()};
   const Json loras = parameters.value("loras", Json::object());
@@ -204,7 +204,7 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
 
 void MakeTextEncoder(const TemporaryDirectory& folder, int64_t rows) {
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
-    std::filesystem::create_symlink(std::string(KINORA_SOURCE_DIR) + "/models/tiny/gemma/" + name, folder.File(name));
+    std::filesystem::create_symlink(std::string(KINORA_SOURCE_DIR "/models/tiny/gemma/") + name, folder.File(name));
   }
   WriteFile(folder.File("tokenizer_config.json"), "{\"model_max_length\": " + std::to_string(rows) + "}");
 }

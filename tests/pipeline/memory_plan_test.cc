@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 absl::StatusOr<DryModel> TinyOn(const char* device) {
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string models = std::string(KINORA_SOURCE_DIR "/models/tiny/");
   ModelFiles files;
   files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
   files.text_encoder = models + "gemma";

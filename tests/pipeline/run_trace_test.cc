@@ -37,7 +37,7 @@ struct Traced {
 // Traces the last of `runs` runs of one loaded pipeline; later runs replay graphs captured by the first. With several
 // ranks `runs` must be 1, since they start the trace together.
 Traced TraceLastRun(const MeshShape& shape, int runs) {
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string models = std::string(KINORA_SOURCE_DIR "/models/tiny/");
   GenerationRequest request{.prompt = "a boat", .width = 64, .height = 64, .num_frames = 9, .frame_rate = 24};
   request.recipe = Recipe::kOneStage;
   request.num_inference_steps = 3;

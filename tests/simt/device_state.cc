@@ -63,11 +63,7 @@ std::string Failure() {
   return Device().failure;
 }
 
-void Restore() {
-  const DeviceLock lock;
-  const Unwatched unwatched;
-  Device().failure.clear();
-}
+void ForgetFailure() { Device().failure.clear(); }
 
 Counts Counted() {
   const DeviceLock lock;

@@ -20,6 +20,7 @@ class DeviceLock {
 // Records `why` unless the device is already lost. Afterwards every call returns cudaErrorLaunchFailure, as in CUDA.
 void LoseDevice(const std::string& why);
 bool Lost();
+void ForgetFailure();
 
 // Returns 0 unless the order is random.
 uint64_t Random();

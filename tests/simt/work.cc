@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "tests/simt/control.h"
 #include "tests/simt/device_memory.h"
 
 namespace kinora::simt {
@@ -95,6 +96,22 @@ void WorkQueue::RunGraph(const std::vector<SimtNode>& nodes) {
     }
   }
   for (const auto& [node, token] : done) Acquire(token);
+}
+
+void WorkQueue::Drop() {
+  for (const SimtNode& node : pending_) {
+    node->done = true;
+    node->after.clear();
+    node->work = nullptr;
+  }
+  pending_.clear();
+}
+
+void Restore() {
+  const DeviceLock lock;
+  const Unwatched unwatched;
+  Device().Drop();
+  ForgetFailure();
 }
 
 bool WorkQueue::MayRun(const CUgraphNode_st& node) {

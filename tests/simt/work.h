@@ -66,6 +66,8 @@ class WorkQueue {
   void RunSome();
   // Runs at least one pending node, if any. For calls with which a host polls.
   void RunAtLeastOne();
+  // Drops pending work: that of a lost device never runs.
+  void Drop();
   void RunGraph(const std::vector<SimtNode>& nodes);
   // Invalidates the stream's capture and returns an error.
   cudaError_t Refuse(cudaStream_t stream);

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class CudaRender : public testing::Test {
  protected:
   ProcessResult Render(const std::string& output, const std::vector<std::string>& how) const {
-    const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+    const std::string models = std::string(KINORA_SOURCE_DIR "/models/tiny/");
     std::vector<std::string> command = {KINORA_RENDER,
                                         "--model",
                                         models + "ltx-2.3-tiny-dev.safetensors",

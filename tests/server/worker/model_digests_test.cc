@@ -72,7 +72,7 @@ TEST(ModelDigests, FilesOfOneNameAreToldApartByTheirFolders) {
 }
 
 TEST(ModelDigests, ATextEncodersConfigAndTokenizerBelongToTheModel) {
-  const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string tiny = std::string(KINORA_SOURCE_DIR "/models/tiny/");
   ModelDigests digests({.paths = {tiny + "ltx-2.3-tiny-dev.safetensors"}, .text_encoder = tiny + "gemma"});
   KINORA_ASSERT_OK_AND_ASSIGN(const ModelDigests::Map map, digests.Wait());
   for (const char* name :
@@ -147,7 +147,7 @@ TEST(ModelDigests, AFileThatIsNotThereIsNamed) {
 // Covers everything that distinguishes two models before their weights are read: names, sizes and shapes of files and
 // tensors, and the text encoder's tokenizer.
 TEST(DigestOfHeaders, IsEqualForCopiesAndDiffersWithEachHeader) {
-  const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string tiny = std::string(KINORA_SOURCE_DIR "/models/tiny/");
   TemporaryDirectory one, two, longer, renamed;
   const auto of = [&](const std::string& path) {
     const absl::StatusOr<std::string> digest = DigestOfHeaders({.paths = {path}});
