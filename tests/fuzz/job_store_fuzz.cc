@@ -26,7 +26,7 @@
 #include "server/frontend/jobs/catalogue_tables.h"
 #include "server/frontend/jobs/job_record.h"
 #include "server/frontend/jobs/job_schema.h"
-#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite_job_tables.h"
 #include "server/frontend/jobs/sqlite.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
@@ -96,7 +96,7 @@ struct Base {
 Base::Base() {
   SetLogOptions({.minimum = static_cast<Severity>(static_cast<int>(Severity::kError) + 1)});  // logs nothing
   {
-    auto tables = JobTables::Open(path).value();
+    auto tables = SqliteJobTables::Open(path).value();
     for (int i = 0; i < kJobs; ++i) {
       std::vector<v1::VideoEvent> events;
       const JobRecord record = MakeJob(i, events);

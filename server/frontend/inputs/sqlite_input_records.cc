@@ -49,18 +49,18 @@ absl::StatusOr<std::vector<InputRecord>> All(Database& database) {
 
 void SqliteInputRecords::PutInput(const InputRecord& input, Finished done) {
   file_.Write(
-      Room::kTakes, [input](JobTables& tables, SqliteFile::Events&) { return Put(tables.database(), input); },
+      Room::kTakes, [input](SqliteJobTables& tables, SqliteFile::Events&) { return Put(tables.database(), input); },
       std::move(done));
 }
 
 void SqliteInputRecords::RemoveInput(const std::string& sha256, Finished done) {
   file_.Write(
-      Room::kFrees, [sha256](JobTables& tables, SqliteFile::Events&) { return Remove(tables.database(), sha256); },
+      Room::kFrees, [sha256](SqliteJobTables& tables, SqliteFile::Events&) { return Remove(tables.database(), sha256); },
       std::move(done));
 }
 
 void SqliteInputRecords::Inputs(Done<std::vector<InputRecord>> done) {
-  file_.Read<std::vector<InputRecord>>([](JobTables& tables) { return All(tables.database()); }, std::move(done));
+  file_.Read<std::vector<InputRecord>>([](SqliteJobTables& tables) { return All(tables.database()); }, std::move(done));
 }
 
 }  // namespace kinora

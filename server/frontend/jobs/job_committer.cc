@@ -1,19 +1,15 @@
 #include "server/frontend/jobs/job_committer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "server/common/status_details.h"
 #include "server/frontend/jobs/job_schema.h"
 
 namespace kinora {
 
-JobCommitter::JobCommitter(std::unique_ptr<JobTables> tables, Files files, Clock& clock, EventListener listener,
+JobCommitter::JobCommitter(std::unique_ptr<SqliteJobTables> tables, Files files, Clock& clock, EventListener listener,
                            JobCommitterOptions options)
     : tables_(std::move(tables)),
       reserve_(std::move(files.reserve)),
@@ -22,7 +18,7 @@ JobCommitter::JobCommitter(std::unique_ptr<JobTables> tables, Files files, Clock
       marked_(last_.number),
       clock_(clock),
       listener_(std::move(listener)),
-      options_(std::move(options)) {
+      guard_(std::move(options.watch), std::move(options.on_lost)) {
   if (const absl::Status status = reserve_.Fill(); !status.ok()) Note(status);
 }
 
@@ -120,25 +116,6 @@ void JobCommitter::Note(const absl::Status& status) {
        {"why", std::string(status.message())},
        {"commits", 1 + *not_logged},
        {"seconds", absl::ToInt64Seconds(failing)}});
-}
-
-absl::Status JobCommitter::CheckState() {
-  {
-    absl::MutexLock lock(&mu_);
-    if (!lost_.ok()) return lost_;
-    const absl::Status found = options_.watch.Check();
-    if (found.ok()) return absl::OkStatus();
-    lost_ = WithErrorInfo(absl::UnavailableError("the server's state files were moved, removed or replaced while it "
-                                                 "was running; it accepts no more jobs until it is restarted"),
-                          "STATE_LOST");
-    Log(Severity::kError, "state_lost",
-        {{"why", std::string(found.message())},
-         {"do", absl::StrCat("stop the frontend, restore the files and start it again; while it runs, deleted files "
-                             "can be copied from /proc/",
-                             getpid(), "/fd")}});
-  }
-  if (options_.on_lost) options_.on_lost();
-  return CheckState();
 }
 
 bool JobCommitter::failing() const {

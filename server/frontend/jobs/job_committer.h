@@ -23,18 +23,17 @@
 #include "server/frontend/jobs/commit_mark.h"
 #include "server/frontend/jobs/disk_reserve.h"
 #include "server/frontend/jobs/job_store.h"
-#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite_job_tables.h"
+#include "server/frontend/jobs/state_guard.h"
 #include "server/frontend/jobs/state_watch.h"
 
 namespace kinora {
-
-enum class Room { kTakes, kFrees };  // kFrees: ends or removes a job, and may use the reserve
 
 struct StoreWrite {
   using Events = std::vector<v1::VideoEvent>;
   Room room = Room::kTakes;
   // Runs in a transaction; again if that was rolled back.
-  absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply;
+  absl::AnyInvocable<absl::Status(SqliteJobTables&, Events&)> apply;
   absl::AnyInvocable<void(absl::Status)> finish;  // with the status of apply or the commit
   Events events{};                                // stored by apply
   absl::Status status{};
@@ -53,13 +52,12 @@ class JobCommitter {
     CommitMarkFile mark;
     CommitMark last;  // as stored
   };
-  JobCommitter(std::unique_ptr<JobTables> tables, Files files, Clock& clock, EventListener listener,
+  JobCommitter(std::unique_ptr<SqliteJobTables> tables, Files files, Clock& clock, EventListener listener,
                JobCommitterOptions options);
 
   void Commit(std::deque<StoreWrite>& batch);  // blocks; one thread at a time
 
-  // Fails with Unavailable (STATE_LOST), permanently, once a watched file was found missing or replaced. Thread-safe.
-  absl::Status CheckState();
+  absl::Status CheckState() { return guard_.Check(); }  // thread-safe
   // Time for which commits have failed; 0 if the last one succeeded. Thread-safe.
   absl::Duration Unwritable() const;
 
@@ -73,19 +71,18 @@ class JobCommitter {
   void Note(const absl::Status& status);  // status of a commit, or of refilling the reserve
   bool failing() const;
 
-  const std::unique_ptr<JobTables> tables_;
+  const std::unique_ptr<SqliteJobTables> tables_;
   DiskReserve reserve_;
   CommitMarkFile mark_;
   CommitMark last_;  // last commit
   int64_t marked_;
   Clock& clock_;
   const EventListener listener_;
-  const JobCommitterOptions options_;
+  StateGuard guard_;
   LogLimit failures_{absl::Minutes(1), clock_};
   bool failure_told_ = false;
 
   mutable absl::Mutex mu_;
-  absl::Status lost_ ABSL_GUARDED_BY(mu_);
   absl::Time failing_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 

@@ -81,35 +81,48 @@ const char* ListStatement(const ListQuery& query) {
   return KINORA_LIST(query.ascending, "WHERE", "ordinal");
 }
 
+int64_t WantedStates(const ListOptions& options) {
+  int64_t wanted = options.states.empty() ? -1 : 0;
+  for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
+  return wanted;
+}
+
+ListQuery QueryOf(const ListOptions& options) {
+  const int64_t wanted = WantedStates(options);
+  return {.by_prefix = !options.id_prefix.empty(),
+          .unfinished = wanted >= 0 && wanted < int64_t{1} << v1::Video::COMPLETED,  // the first terminal state
+          .ascending = options.ascending};
+}
+
+std::string BehindAllWith(const std::string& prefix) { return absl::StrCat(prefix, kBehindAll); }
+
+JobPageBuilder::JobPageBuilder(const ListOptions& options)
+    : options_(options),
+      searched_(options.labels.empty() && options.words.empty() ? options.page_size : kMostSearched) {}
+
+bool JobPageBuilder::Add(int64_t ordinal, const JobId& id, const std::string& video, bool sound) {
+  if (std::ssize(page_.videos) == options_.page_size || rows_++ == searched_ || bytes_ > kMaxPageBytes) {
+    page_.next_page_token = PageToken(options_.ascending, last_);
+    return false;
+  }
+  last_ = ordinal;
+  absl::StatusOr<VideoRow> read = ReadVideo(id, video, sound);
+  v1::Video parsed = read.ok() ? std::move(read->video) : DamagedVideo(id);
+  if (!IsSearchedFor(parsed, options_)) return true;
+  bytes_ += video.size();
+  page_.videos.push_back(std::move(parsed));
+  return true;
+}
+
 absl::StatusOr<JobPage> ListJobs(Database& database, const ListOptions& options, std::optional<int64_t> after) {
   KINORA_ASSIGN_OR_RETURN(const int64_t begin, PageBegin(options, after));
-  int64_t wanted = options.states.empty() ? -1 : 0;  // one bit per state
-  for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
-  const bool unfinished = wanted >= 0 && wanted < int64_t{1} << v1::Video::COMPLETED;  // first terminal state
-  KINORA_ASSIGN_OR_RETURN(Statement select, database.Prepare(ListStatement({.by_prefix = !options.id_prefix.empty(),
-                                                                            .unfinished = unfinished,
-                                                                            .ascending = options.ascending})));
-  const bool searches = !options.labels.empty() || !options.words.empty();
-  const int64_t searched = searches ? kMostSearched : options.page_size;
-  select.Bind(begin).Bind(wanted).Bind(options.id_prefix).Bind(absl::StrCat(options.id_prefix, kBehindAll));
-  select.Bind(searched + 1);  // one more, to find out whether a page follows
-  JobPage page;
-  int64_t rows = 0, last = 0;
-  size_t bytes = 0;
+  KINORA_ASSIGN_OR_RETURN(Statement select, database.Prepare(ListStatement(QueryOf(options))));
+  JobPageBuilder page(options);
+  select.Bind(begin).Bind(WantedStates(options)).Bind(options.id_prefix).Bind(BehindAllWith(options.id_prefix));
+  select.Bind(page.limit());
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
-    if (!row) return page;
-    if (std::ssize(page.videos) == options.page_size || rows++ == searched || bytes > kMaxPageBytes) {
-      page.next_page_token = PageToken(options.ascending, last);
-      return page;
-    }
-    last = select.Int(0);
-    const std::string video = select.Bytes(1);
-    absl::StatusOr<VideoRow> read = ReadVideo(select.Bytes(2), video, select.Int(3) != 0);
-    v1::Video parsed = read.ok() ? std::move(read->video) : DamagedVideo(select.Bytes(2));
-    if (!IsSearchedFor(parsed, options)) continue;
-    bytes += video.size();
-    page.videos.push_back(std::move(parsed));
+    if (!row || !page.Add(select.Int(0), select.Bytes(2), select.Bytes(1), select.Int(3) != 0)) return page.Take();
   }
 }
 

@@ -1,4 +1,4 @@
-// Rows of the table `jobs`: the SQL and the readers that JobTables and its listing share.
+// Rows of the table `jobs`: the SQL and the readers that SqliteJobTables and its listing share.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_ROWS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_ROWS_H_
 

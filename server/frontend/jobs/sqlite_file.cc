@@ -13,13 +13,13 @@ constexpr int kReaders = 2;
 constexpr size_t kMaxBatch = 256;  // writes in one commit
 
 // Writes nothing before it has checked for lost commits, and never reuses the number of a lost one.
-absl::StatusOr<std::unique_ptr<JobTables>> OpenWhole(const std::string& path, const CommitMarkFile& mark,
-                                                     int64_t accept_lost_commits) {
+absl::StatusOr<std::unique_ptr<SqliteJobTables>> OpenWhole(const std::string& path, const CommitMarkFile& mark,
+                                                           Clock& clock, int64_t accept_lost_commits) {
   int64_t last = 0;
   if (path != kInMemory) {
     KINORA_ASSIGN_OR_RETURN(last, CheckCommits(path, mark.Read(), accept_lost_commits));
   }
-  KINORA_ASSIGN_OR_RETURN(auto tables, JobTables::Open(path));
+  KINORA_ASSIGN_OR_RETURN(auto tables, SqliteJobTables::Open(path, clock));
   KINORA_RETURN_IF_ERROR(CheckIntegrity(tables->database()));
   KINORA_ASSIGN_OR_RETURN(const CommitMark stored, ReadLastCommit(tables->database()));
   if (stored.number < last) KINORA_RETURN_IF_ERROR(WriteCommitNumber(tables->database(), last));
@@ -35,8 +35,8 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(const std::string& 
   std::unique_ptr<SqliteFile> file(new SqliteFile());
   JobCommitter::Files files{.reserve = DiskReserve(on_disk ? absl::StrCat(path, ".reserve") : ""),
                             .mark = CommitMarkFile(on_disk ? absl::StrCat(path, ".commits") : "")};
-  const auto open = [&] { return OpenWhole(path, files.mark, options.accept_lost_commits); };
-  absl::StatusOr<std::unique_ptr<JobTables>> opened = open();
+  const auto open = [&] { return OpenWhole(path, files.mark, clock, options.accept_lost_commits); };
+  absl::StatusOr<std::unique_ptr<SqliteJobTables>> opened = open();
   // On a full disk it starts with the space of the reserve, because only a running frontend can free space.
   if (absl::IsResourceExhausted(opened.status()) && files.reserve.Release()) {
     while (files.reserve.Release()) {
@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(const std::string& 
   KINORA_RETURN_IF_ERROR(opened.status());
   KINORA_ASSIGN_OR_RETURN(files.last, ReadLastCommit((*opened)->database()));
   for (int i = 0; on_disk && i < kReaders; ++i) {
-    KINORA_ASSIGN_OR_RETURN(file->reader_tables_.emplace_back(), JobTables::Open(path));
+    KINORA_ASSIGN_OR_RETURN(file->reader_tables_.emplace_back(), SqliteJobTables::Open(path, clock));
   }
   for (const char* suffix : {"", "-wal"}) {
     if (on_disk) KINORA_RETURN_IF_ERROR(options.watch.Add(absl::StrCat(path, suffix)));
@@ -69,10 +69,20 @@ SqliteFile::~SqliteFile() {
   for (std::thread& reader : readers_) reader.join();
 }
 
-void SqliteFile::Write(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done) {
+void SqliteFile::Write(Room room, absl::AnyInvocable<absl::Status(SqliteJobTables&, Events&)> apply, Finished done) {
   absl::MutexLock lock(&mu_);
   writes_.push_back({.room = room, .apply = std::move(apply), .finish = std::move(done)});
   pending_ += 1;
+}
+
+void SqliteFile::ReadJobs(absl::AnyInvocable<absl::Status(JobTables&)> read, Finished done) {
+  if (!reader_tables_.empty()) {
+    return PostRead(
+        [read = std::move(read), done = std::move(done)](SqliteJobTables& tables) mutable { done(read(tables)); });
+  }
+  Write(
+      Room::kFrees, [read = std::move(read)](SqliteJobTables& tables, Events&) mutable { return read(tables); },
+      std::move(done));
 }
 
 void SqliteFile::PostRead(ReadTask read) {
@@ -103,7 +113,7 @@ void SqliteFile::RunWriter() {
   }
 }
 
-void SqliteFile::RunReader(JobTables& tables) {
+void SqliteFile::RunReader(SqliteJobTables& tables) {
   const auto work = [this] {
     mu_.AssertHeld();
     return !reads_.empty() || stopping_;

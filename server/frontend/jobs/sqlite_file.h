@@ -19,30 +19,28 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
 #include "server/frontend/jobs/job_committer.h"
-#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite_job_tables.h"
 #include "server/frontend/jobs/store_call.h"
 
 namespace kinora {
 
-class SqliteFile {
+class SqliteFile : public JobTransactions {
  public:
-  using Events = StoreWrite::Events;
-
   // `path` ":memory:" stores nothing on disk, for --job-store=memory and tests; reads then run on the writer thread.
   // Otherwise options.watch also watches `path` and its log, "<path>.reserve" is disk space for deletes on a full disk,
   // and "<path>.commits" has the number of the last commit (commit_mark.h). DataLoss also if commits are missing.
   static absl::StatusOr<std::unique_ptr<SqliteFile>> Open(const std::string& path, Clock& clock, EventListener listener,
                                                           JobCommitterOptions options);
-  ~SqliteFile();  // finishes pending calls first
+  ~SqliteFile() override;  // finishes pending calls first
 
   // Runs `apply` in a transaction, and `done` after the commit with the status of either.
-  void Write(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done);
+  void Write(Room room, absl::AnyInvocable<absl::Status(SqliteJobTables&, Events&)> apply, Finished done);
   template <typename T>
-  void Write(Room room, absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply, Done<T> done) {
+  void Write(Room room, absl::AnyInvocable<absl::StatusOr<T>(SqliteJobTables&, Events&)> apply, Done<T> done) {
     auto result = std::make_shared<absl::StatusOr<T>>(absl::UnknownError("not run"));
     Write(
         room,
-        [apply = std::move(apply), result](JobTables& tables, Events& events) mutable {
+        [apply = std::move(apply), result](SqliteJobTables& tables, Events& events) mutable {
           *result = apply(tables, events);
           return result->status();
         },
@@ -55,31 +53,39 @@ class SqliteFile {
         });
   }
   template <typename T>
-  void Read(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done) {
+  void Read(absl::AnyInvocable<absl::StatusOr<T>(SqliteJobTables&)> read, Done<T> done) {
     if (reader_tables_.empty()) {
       return Write<T>(
-          Room::kFrees, [read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); },
+          Room::kFrees, [read = std::move(read)](SqliteJobTables& tables, Events&) mutable { return read(tables); },
           std::move(done));
     }
-    PostRead([read = std::move(read), done = std::move(done)](JobTables& tables) mutable { done(read(tables)); });
+    PostRead([read = std::move(read), done = std::move(done)](SqliteJobTables& tables) mutable { done(read(tables)); });
   }
 
-  void Flush();  // JobStore::Flush
+  void WriteJob(const JobId&, Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply,
+                Finished done) override {
+    Write(
+        room,
+        [apply = std::move(apply)](SqliteJobTables& tables, Events& events) mutable { return apply(tables, events); },
+        std::move(done));
+  }
+  void ReadJobs(absl::AnyInvocable<absl::Status(JobTables&)> read, Finished done) override;
+  void Flush() override;
 
   // As in JobCommitter.
   absl::Status CheckState() { return committer_->CheckState(); }
   absl::Duration Unwritable() const { return committer_->Unwritable(); }
 
  private:
-  using ReadTask = absl::AnyInvocable<void(JobTables&)>;
+  using ReadTask = absl::AnyInvocable<void(SqliteJobTables&)>;
 
   SqliteFile() = default;
   void PostRead(ReadTask read);
   void RunWriter();
-  void RunReader(JobTables& tables);
+  void RunReader(SqliteJobTables& tables);
 
   std::unique_ptr<JobCommitter> committer_;
-  std::vector<std::unique_ptr<JobTables>> reader_tables_;
+  std::vector<std::unique_ptr<SqliteJobTables>> reader_tables_;
 
   absl::Mutex mu_;
   std::deque<StoreWrite> writes_ ABSL_GUARDED_BY(mu_);

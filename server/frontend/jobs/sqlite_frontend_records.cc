@@ -11,7 +11,7 @@ void SqliteFrontendRecords::PutFrontend(const FrontendId& id, const std::string&
                                         Finished done) {
   file_.Write(
       Room::kTakes,
-      [this, id, address, lease](JobTables& tables, SqliteFile::Events&) {
+      [this, id, address, lease](SqliteJobTables& tables, SqliteFile::Events&) {
         return FrontendTables(tables.database()).Put(id, address, clock_.Now() + lease);
       },
       std::move(done));
@@ -20,7 +20,7 @@ void SqliteFrontendRecords::PutFrontend(const FrontendId& id, const std::string&
 void SqliteFrontendRecords::EndOtherLeases(const FrontendId& id, Finished done) {
   file_.Write(
       Room::kFrees,  // few rows: as many as there are groups
-      [this, id](JobTables& tables, SqliteFile::Events&) -> absl::Status {
+      [this, id](SqliteJobTables& tables, SqliteFile::Events&) -> absl::Status {
         KINORA_RETURN_IF_ERROR(FrontendTables(tables.database()).RemoveOthers(id));
         KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, tables.LeasedToOthers(id));
         for (JobRecord& record : records) {
@@ -35,7 +35,7 @@ void SqliteFrontendRecords::EndOtherLeases(const FrontendId& id, Finished done) 
 void SqliteFrontendRecords::TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) {
   file_.Write<std::vector<JobId>>(
       Room::kTakes,
-      [this, id](JobTables& tables, SqliteFile::Events&) -> absl::StatusOr<std::vector<JobId>> {
+      [this, id](SqliteJobTables& tables, SqliteFile::Events&) -> absl::StatusOr<std::vector<JobId>> {
         FrontendTables frontends(tables.database());
         KINORA_ASSIGN_OR_RETURN(std::vector<JobId> jobs, frontends.TiedToLost(clock_.Now()));
         for (const JobId& job : jobs) KINORA_RETURN_IF_ERROR(frontends.Tie(job, id));

@@ -424,6 +424,10 @@ std::string StoreComparison::CompareInputs() {
   auto inputs = WaitFor<std::vector<InputRecord>>([&](auto done) { stores_.inputs().Inputs(std::move(done)); });
   std::vector<InputRecord> expected;
   for (const auto& [sha256, input] : model_.inputs) expected.push_back(input);
+  if (inputs.ok()) {  // stores return them in any order, the model sorted
+    std::sort(inputs->begin(), inputs->end(),
+              [](const InputRecord& a, const InputRecord& b) { return a.sha256 < b.sha256; });
+  }
   return Difference(Text(std::move(inputs)), Text(absl::StatusOr<std::vector<InputRecord>>(expected)));
 }
 

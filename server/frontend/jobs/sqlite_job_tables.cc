@@ -1,4 +1,4 @@
-#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite_job_tables.h"
 
 #include <sys/stat.h>
 
@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/jobs/frontend_tables.h"
 #include "server/frontend/jobs/job_listing.h"
 #include "server/frontend/jobs/job_rows.h"
 #include "server/frontend/jobs/job_schema.h"
@@ -19,7 +20,6 @@ namespace {
 constexpr int64_t kMostCounted =
     1 << 30;                    // limit of events, attempts and lost groups of a job; more is damage and could overflow
 constexpr int64_t kDelete = 2;  // in cancel_requested
-constexpr absl::Duration kKeepExpiredIds = absl::Hours(24 * 30);
 
 #define KINORA_JOB_COLUMNS \
   "id, video, scheduling, detach, owner, lease_micros, queued_micros, cancel_requested, lost_groups, last_sequence"
@@ -100,17 +100,17 @@ absl::Status CheckWholePages(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<JobTables>> JobTables::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<SqliteJobTables>> SqliteJobTables::Open(const std::string& path, Clock& clock) {
   KINORA_RETURN_IF_ERROR(CheckWholePages(path));
   KINORA_ASSIGN_OR_RETURN(auto database, Database::Open(path));
-  std::unique_ptr<JobTables> tables(new JobTables(std::move(database)));
+  std::unique_ptr<SqliteJobTables> tables(new SqliteJobTables(std::move(database), clock));
   KINORA_RETURN_IF_ERROR(BringSchemaUpToDate(tables->database(), path));
   KINORA_RETURN_IF_ERROR(tables->CheckTables());
   return tables;
 }
 
 // Finds a damaged schema at the start, even if the file's structure is intact.
-absl::Status JobTables::CheckTables() {
+absl::Status SqliteJobTables::CheckTables() {
   constexpr char kJobs[] = "SELECT " KINORA_JOB_COLUMNS ", ordinal, " KINORA_JOB_IS_SOUND " FROM jobs LIMIT 0";
   for (const char* sql :
        {kJobs, "SELECT job, sequence, event, checksum FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
@@ -129,7 +129,7 @@ absl::Status JobTables::CheckTables() {
   return absl::OkStatus();
 }
 
-absl::Status JobTables::NotFound(const JobId& id, const char* field) {
+absl::Status SqliteJobTables::NotFound(const JobId& id, const char* field) {
   constexpr size_t kShownId = 100;  // the client's text may be as long as a message
   absl::Status status = absl::NotFoundError(absl::StrCat(field, "no video \"", id.substr(0, kShownId), "\""));
   KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT 1 FROM expired WHERE id = ?1 UNION ALL "
@@ -139,7 +139,7 @@ absl::Status JobTables::NotFound(const JobId& id, const char* field) {
   return WithErrorInfo(absl::NotFoundError(absl::StrCat(field, "video \"", id, "\" has expired")), "EXPIRED");
 }
 
-absl::StatusOr<JobRecord> JobTables::Load(const JobId& id) {
+absl::StatusOr<JobRecord> SqliteJobTables::Load(const JobId& id) {
   KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT " KINORA_JOB_COLUMNS ", " KINORA_JOB_IS_SOUND
                                                                ", hidden FROM jobs WHERE id = ?"));
   KINORA_ASSIGN_OR_RETURN(const bool found, select.Bind(id).Row());
@@ -148,7 +148,8 @@ absl::StatusOr<JobRecord> JobTables::Load(const JobId& id) {
   return ReadRecord(select);
 }
 
-absl::Status JobTables::Insert(const JobRecord& record, const std::string& fingerprint) {
+absl::Status SqliteJobTables::Insert(const JobRecord& record, const std::string& fingerprint,
+                                     const v1::VideoEvent& event, const FrontendId& tied_to) {
   KINORA_ASSIGN_OR_RETURN(
       Statement insert,
       database_->Prepare(
@@ -162,16 +163,26 @@ absl::Status JobTables::Insert(const JobRecord& record, const std::string& finge
       .BindBlob(record.scheduling.SerializeAsString())
       .Bind(int64_t{record.detach});
   KINORA_RETURN_IF_ERROR(insert.Run());
-  return Seal(record.video.id());
+  KINORA_RETURN_IF_ERROR(Seal(record.video.id()));
+  if (!record.detach) KINORA_RETURN_IF_ERROR(FrontendTables(*database_).Tie(record.video.id(), tied_to));
+  return AddEvent(event);
 }
 
-absl::Status JobTables::Seal(const JobId& id) {
+absl::Status SqliteJobTables::Save(const JobRecord& record, const v1::VideoEvent& event) {
+  KINORA_RETURN_IF_ERROR(Update(record));
+  if (event.event_case() != v1::VideoEvent::EVENT_NOT_SET) KINORA_RETURN_IF_ERROR(AddEvent(event));
+  if (!IsTerminal(record.video.state())) return absl::OkStatus();
+  if (!record.detach) KINORA_RETURN_IF_ERROR(FrontendTables(*database_).Untie(record.video.id()));
+  return record.delete_requested ? Hide(record.video.id()) : absl::OkStatus();
+}
+
+absl::Status SqliteJobTables::Seal(const JobId& id) {
   KINORA_ASSIGN_OR_RETURN(Statement update, database_->Prepare("UPDATE jobs SET checksum = " KINORA_JOB_CHECKSUM(
                                                 "hidden", "request_id") " WHERE id = ?"));
   return update.Bind(id).Run();
 }
 
-absl::Status JobTables::Update(const JobRecord& record) {
+absl::Status SqliteJobTables::Update(const JobRecord& record) {
   KINORA_ASSIGN_OR_RETURN(
       Statement update,
       database_->Prepare("UPDATE jobs SET state = ?, expire_micros = ?, video = ?, owner = ?, lease_micros = ?, "
@@ -181,13 +192,13 @@ absl::Status JobTables::Update(const JobRecord& record) {
   return Seal(record.video.id());
 }
 
-absl::Status JobTables::AddEvent(const v1::VideoEvent& event) {
+absl::Status SqliteJobTables::AddEvent(const v1::VideoEvent& event) {
   KINORA_ASSIGN_OR_RETURN(Statement insert, database_->Prepare("INSERT INTO events (job, sequence, event, checksum) "
                                                                "VALUES (?1, ?2, ?3, record_checksum(?1, ?2, ?3))"));
   return insert.Bind(event.video_id()).Bind(event.sequence()).BindBlob(event.SerializeAsString()).Run();
 }
 
-absl::StatusOr<std::vector<v1::VideoEvent>> JobTables::EventsAfter(const JobId& id, int64_t sequence) {
+absl::StatusOr<std::vector<v1::VideoEvent>> SqliteJobTables::EventsAfter(const JobId& id, int64_t sequence) {
   KINORA_ASSIGN_OR_RETURN(
       Statement select, database_->Prepare("SELECT event, checksum = record_checksum(job, sequence, event) FROM events "
                                            "WHERE job = ? AND sequence > ? ORDER BY sequence"));
@@ -200,7 +211,7 @@ absl::StatusOr<std::vector<v1::VideoEvent>> JobTables::EventsAfter(const JobId& 
   }
 }
 
-absl::StatusOr<std::optional<JobTables::RequestKey>> JobTables::FindRequest(const std::string& request_id) {
+absl::StatusOr<std::optional<SqliteJobTables::RequestKey>> SqliteJobTables::FindRequest(const std::string& request_id) {
   KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT id, fingerprint, " KINORA_JOB_IS_SOUND
                                                                " FROM jobs WHERE request_id = ?"));
   KINORA_ASSIGN_OR_RETURN(const bool found, select.Bind(request_id).Row());
@@ -209,7 +220,7 @@ absl::StatusOr<std::optional<JobTables::RequestKey>> JobTables::FindRequest(cons
   return RequestKey{.id = select.Bytes(0), .fingerprint = select.Bytes(1)};
 }
 
-absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
+absl::StatusOr<JobPage> SqliteJobTables::List(const ListOptions& options) {
   std::optional<int64_t> after;
   if (!options.after_id.empty()) {
     KINORA_ASSIGN_OR_RETURN(Statement select,
@@ -221,14 +232,14 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   return ListJobs(*database_, options, after);
 }
 
-absl::StatusOr<std::vector<JobRecord>> JobTables::Unfinished() {
+absl::StatusOr<std::vector<JobRecord>> SqliteJobTables::Unfinished() {
   KINORA_ASSIGN_OR_RETURN(Statement select,
                           database_->Prepare("SELECT " KINORA_JOB_COLUMNS ", " KINORA_JOB_IS_SOUND
                                              " FROM jobs WHERE state < 4 AND hidden = 0 ORDER BY ordinal"));
   return ReadRecords(select);
 }
 
-absl::StatusOr<std::vector<JobRecord>> JobTables::LeasedToOthers(const FrontendId& owner) {
+absl::StatusOr<std::vector<JobRecord>> SqliteJobTables::LeasedToOthers(const FrontendId& owner) {
   KINORA_ASSIGN_OR_RETURN(
       Statement select,
       database_->Prepare("SELECT " KINORA_JOB_COLUMNS ", " KINORA_JOB_IS_SOUND
@@ -237,7 +248,13 @@ absl::StatusOr<std::vector<JobRecord>> JobTables::LeasedToOthers(const FrontendI
   return ReadRecords(select.Bind(owner));
 }
 
-absl::Status JobTables::LogDamaged() {
+absl::StatusOr<std::vector<JobRecord>> SqliteJobTables::LostRuns(const FrontendId& owner) {
+  KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, LeasedToOthers(owner));
+  std::erase_if(records, [now = Now()](const JobRecord& record) { return record.lease_expiry > now; });
+  return records;
+}
+
+absl::Status SqliteJobTables::LogDamaged() {
   KINORA_ASSIGN_OR_RETURN(Statement jobs, database_->Prepare("SELECT id FROM jobs WHERE NOT " KINORA_JOB_IS_SOUND));
   KINORA_ASSIGN_OR_RETURN(const std::vector<std::string> job_ids, ReadIds(jobs));
   for (const JobId& id : job_ids) {
@@ -250,12 +267,12 @@ absl::Status JobTables::LogDamaged() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> JobTables::Knows(const JobId& id) {
+absl::StatusOr<bool> SqliteJobTables::Knows(const JobId& id) {
   KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT 1 FROM jobs WHERE id = ?"));
   return select.Bind(id).Row();
 }
 
-absl::Status JobTables::Hide(const JobId& id) {
+absl::Status SqliteJobTables::Hide(const JobId& id) {
   KINORA_ASSIGN_OR_RETURN(
       Statement update,
       database_->Prepare("UPDATE jobs SET hidden = 1, request_id = NULL, checksum = " KINORA_JOB_CHECKSUM(
@@ -263,7 +280,7 @@ absl::Status JobTables::Hide(const JobId& id) {
   return update.Bind(id).Run();
 }
 
-absl::Status JobTables::HideExpired(absl::Time now) {
+absl::Status SqliteJobTables::HideExpired(absl::Time now) {
   KINORA_ASSIGN_OR_RETURN(
       Statement update,
       database_->Prepare("UPDATE jobs SET hidden = 2, request_id = NULL, checksum = " KINORA_JOB_CHECKSUM(
@@ -273,21 +290,22 @@ absl::Status JobTables::HideExpired(absl::Time now) {
   return forget.Bind(absl::ToUnixMicros(now - kKeepExpiredIds)).Run();
 }
 
-absl::StatusOr<std::vector<JobId>> JobTables::Hidden() {
+absl::StatusOr<std::vector<JobId>> SqliteJobTables::Hidden() {
   KINORA_ASSIGN_OR_RETURN(Statement select,
                           database_->Prepare("SELECT id FROM jobs WHERE hidden > 0 AND " KINORA_JOB_IS_SOUND));
   return ReadIds(select);
 }
 
-absl::Status JobTables::Purge(const JobId& id, absl::Time now) {
+absl::Status SqliteJobTables::Purge(const JobId& id) {
   KINORA_ASSIGN_OR_RETURN(Statement note, database_->Prepare("INSERT OR REPLACE INTO expired (id, micros) "
                                                              "SELECT id, ? FROM jobs WHERE id = ? AND hidden = 2"));
-  KINORA_RETURN_IF_ERROR(note.Bind(absl::ToUnixMicros(now)).Bind(id).Run());
+  KINORA_RETURN_IF_ERROR(note.Bind(absl::ToUnixMicros(Now())).Bind(id).Run());
   KINORA_ASSIGN_OR_RETURN(Statement events, database_->Prepare("DELETE FROM events WHERE job = ?1 AND EXISTS "
                                                                "(SELECT 1 FROM jobs WHERE id = ?1 AND hidden > 0)"));
   KINORA_RETURN_IF_ERROR(events.Bind(id).Run());
   KINORA_ASSIGN_OR_RETURN(Statement job, database_->Prepare("DELETE FROM jobs WHERE id = ? AND hidden > 0"));
-  return job.Bind(id).Run();
+  KINORA_RETURN_IF_ERROR(job.Bind(id).Run());
+  return FrontendTables(*database_).UntieUnlessKnown(id);  // the job was damaged when it was hidden
 }
 
 }  // namespace kinora

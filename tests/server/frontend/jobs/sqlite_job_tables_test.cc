@@ -1,4 +1,4 @@
-#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite_job_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::Not;
 
 // Returns SQLite's query plan for a statement.
 std::string PlanOf(const ListQuery& query) {
-  const auto tables = JobTables::Open(":memory:").value();
+  const auto tables = SqliteJobTables::Open(":memory:").value();
   const std::string explain = absl::StrCat("EXPLAIN QUERY PLAN ", ListStatement(query));
   absl::StatusOr<Statement> plan = tables->database().Prepare(explain.c_str());
   EXPECT_THAT(plan, IsOk());
@@ -28,7 +28,7 @@ std::string PlanOf(const ListQuery& query) {
 }
 
 // Commands that accept the start of an id use this query; it must not read a million jobs.
-TEST(JobTables, TheBeginningOfAnIdIsLookedUpInTheIndex) {
+TEST(SqliteJobTables, TheBeginningOfAnIdIsLookedUpInTheIndex) {
   for (const bool ascending : {false, true}) {
     EXPECT_THAT(
         PlanOf({.by_prefix = true, .ascending = ascending}),
@@ -36,7 +36,7 @@ TEST(JobTables, TheBeginningOfAnIdIsLookedUpInTheIndex) {
   }
 }
 
-TEST(JobTables, AllJobsAreReadFromTheNewestOrTheOldestOnWithoutSortingThem) {
+TEST(SqliteJobTables, AllJobsAreReadFromTheNewestOrTheOldestOnWithoutSortingThem) {
   EXPECT_THAT(PlanOf({}),
               AllOf(HasSubstr("SEARCH jobs USING INTEGER PRIMARY KEY (rowid<?)"), Not(HasSubstr("TEMP B-TREE"))));
   EXPECT_THAT(PlanOf({.ascending = true}),
@@ -44,7 +44,7 @@ TEST(JobTables, AllJobsAreReadFromTheNewestOrTheOldestOnWithoutSortingThem) {
 }
 
 // A page of waiting jobs must not read the million that have ended.
-TEST(JobTables, JobsThatHaveNotEndedAreReadFromTheirOwnIndex) {
+TEST(SqliteJobTables, JobsThatHaveNotEndedAreReadFromTheirOwnIndex) {
   for (const bool ascending : {false, true}) {
     EXPECT_THAT(PlanOf({.unfinished = true, .ascending = ascending}),
                 AllOf(HasSubstr("SEARCH jobs USING INDEX jobs_unfinished"), Not(HasSubstr("TEMP B-TREE"))));
