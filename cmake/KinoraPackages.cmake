@@ -1,4 +1,5 @@
-# Debian packages: kinora-frontend, kinora-gateway, kinora-worker (kinora-render and kinora-decode too) and kinora-client.
+# Debian packages: kinora-frontend, kinora-postgresql (its module), kinora-gateway, kinora-worker (kinora-render and kinora-decode too) and
+# kinora-client.
 # Beside what cmake --install brings they have systemd units, a configuration in /etc/kinora and what Debian's policy asks for
 # (deploy/debian; PackageFiles.cmake finishes them). Their dependencies are those of the libraries that the programs link.
 set(debian ${CMAKE_SOURCE_DIR}/deploy/debian)
@@ -24,7 +25,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION video)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL frontend gateway worker client)
+set(CPACK_COMPONENTS_ALL frontend postgresql gateway worker client)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_SET_DESTDIR ON)  # of /etc
@@ -45,7 +46,12 @@ set(CPACK_DEBIAN_FRONTEND_PACKAGE_NAME kinora-frontend)
 set(CPACK_DEBIAN_FRONTEND_DESCRIPTION "API, queue and clips of a video server${about}\
 This package has the frontend, which needs no model and no GPU, as a service.")
 set(CPACK_DEBIAN_FRONTEND_PACKAGE_RECOMMENDS kinora-client)
-set(CPACK_DEBIAN_FRONTEND_PACKAGE_SUGGESTS "kinora-gateway, kinora-worker")
+set(CPACK_DEBIAN_FRONTEND_PACKAGE_SUGGESTS "kinora-gateway, kinora-postgresql, kinora-worker")
+set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_NAME kinora-postgresql)
+set(CPACK_DEBIAN_POSTGRESQL_DESCRIPTION "store of a video server in PostgreSQL${about}\
+This package has the module that the frontend opens if its jobs are stored in
+a PostgreSQL database.")
+set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_DEPENDS "kinora-frontend (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
 set(CPACK_DEBIAN_GATEWAY_PACKAGE_NAME kinora-gateway)
 set(CPACK_DEBIAN_GATEWAY_DESCRIPTION "HTTP API and web page of a video server${about}\
 This package has the gateway, which serves /v1/videos over HTTP and calls one

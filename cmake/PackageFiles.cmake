@@ -13,7 +13,9 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   foreach(page ${pages})
     compress(${page})
   endforeach()
-  file(RENAME ${root}/usr/share/zsh/site-functions ${root}/usr/share/zsh/vendor-completions)
+  if(EXISTS ${root}/usr/share/zsh/site-functions)  # not of a component without programs
+    file(RENAME ${root}/usr/share/zsh/site-functions ${root}/usr/share/zsh/vendor-completions)
+  endif()
 
   set(documents ${root}/usr/share/doc/${package})
   file(MAKE_DIRECTORY ${documents})

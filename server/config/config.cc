@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -20,7 +21,6 @@ v1::FrontendConfig DefaultFrontendConfig() {
   config.set_address("127.0.0.1:8470");
   config.set_http_address("127.0.0.1:8480");
   config.set_state_directory("kinora-state");
-  config.set_job_store("sqlite");
   config.set_queue_capacity(1000);
   config.set_max_watchers(1000);
   config.set_default_ttl_seconds(7 * 86400);
@@ -104,6 +104,15 @@ std::string HttpAddressOf(const v1::WorkerConfig& config) {
   int port = 0;
   if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port == 0) return address;
   return absl::StrCat(address.substr(0, colon + 1), port + config.rank());
+}
+
+std::string StoreOf(const v1::FrontendConfig& config) {
+  if (!config.store().empty()) return config.store();
+  return config.job_store().empty() ? "sqlite" : config.job_store();
+}
+
+bool IsDatabaseUrl(const std::string& store) {
+  return absl::StartsWith(store, "postgresql://") || absl::StartsWith(store, "postgres://");
 }
 
 std::string WebAddressOf(const v1::FrontendConfig& config) {

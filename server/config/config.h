@@ -54,6 +54,10 @@ std::map<std::string, int> OutsideGroupsOf(const v1::FrontendConfig& config);
 // Returns the address of this rank's pages: http_address, with the rank added to a port other than 0.
 std::string HttpAddressOf(const v1::WorkerConfig& config);
 
+// FrontendConfig.store, with its default and its old name. Whether it is the URL of a PostgreSQL database.
+std::string StoreOf(const v1::FrontendConfig& config);
+bool IsDatabaseUrl(const std::string& store);
+
 // Returns the address at which the frontend's own gateway serves HTTP: web_address or, if that is unset and the
 // frontend starts a group, the default. "": it starts no gateway.
 std::string WebAddressOf(const v1::FrontendConfig& config);

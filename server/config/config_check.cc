@@ -87,6 +87,18 @@ void CheckJoinsHere(const std::string& prefix, const v1::WorkerConfig& worker, s
   }
 }
 
+// A URL may contain a password, which no message repeats.
+void CheckStoreField(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  if (!config.store().empty() && !config.job_store().empty() && config.store() != config.job_store()) {
+    return out.push_back({"job_store", "is the old name of store; set store alone"});
+  }
+  const std::string store = StoreOf(config);
+  if (IsDatabaseUrl(store) || store == "sqlite" || store == "memory") return;
+  const std::string shown = absl::StrContains(store, "://") ? store.substr(0, store.find("://") + 3) : store;
+  out.push_back({config.store().empty() ? "job_store" : "store",
+                 absl::StrCat("\"", shown, "\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE")});
+}
+
 void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
   CheckPositive("queue_capacity", config.queue_capacity(), out);
   CheckPositive("max_watchers", config.max_watchers(), out);
@@ -308,7 +320,7 @@ absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   CheckTls("tls", config.tls(), out);
   CheckJoin(config, out);
   if (config.state_directory().empty()) out.push_back({"state_directory", "must not be empty"});
-  CheckWord("job_store", config.job_store(), {"sqlite", "memory"}, out);
+  CheckStoreField(config, out);
   CheckWord("log_format", config.log_format(), {"text", "json"}, out);
   CheckLimits(config, out);
   CheckGroups(config, out);

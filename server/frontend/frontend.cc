@@ -1,7 +1,6 @@
 #include "server/frontend/frontend.h"
 
 #include <atomic>
-#include <filesystem>
 #include <map>
 #include <thread>
 #include <utility>
@@ -31,16 +30,13 @@
 #include "server/frontend/groups/resume_files.h"
 #include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
-#include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/random_id.h"
-#include "server/frontend/jobs/sqlite_catalogue_store.h"
-#include "server/frontend/jobs/sqlite_frontend_records.h"
-#include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
 #include "server/frontend/model_files.h"
+#include "server/frontend/stores.h"
 #include "server/frontend/wrong_start.h"
 #include "server/net/grpc_credentials.h"
 #include "server/net/http_pages.h"
@@ -72,7 +68,8 @@ class EmbeddedFrontend : public Frontend {
     KINORA_ASSIGN_OR_RETURN(home_, ArtifactHome::Open(state_));
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
-    KINORA_ASSIGN_OR_RETURN(auto models, BeginWithKnownModels(config_, *catalogue_, *store_, metrics_, queue_metrics_));
+    KINORA_ASSIGN_OR_RETURN(
+        auto models, BeginWithKnownModels(config_, stores_->catalogue(), stores_->jobs(), metrics_, queue_metrics_));
     KINORA_RETURN_IF_ERROR(OpenInputs());
     MakeDispatcher(std::move(models));
     KINORA_RETURN_IF_ERROR(Recover());
@@ -117,34 +114,22 @@ class EmbeddedFrontend : public Frontend {
   }
 
   absl::Status OpenStore() {
-    JobRules rules = {.max_lost_groups = config_.max_lost_groups(), .frontend = id_};
-    rules.default_ttl = absl::Seconds(config_.default_ttl_seconds());
-    const std::string path = config_.job_store() == "memory" ? ":memory:" : state_.File("jobs.db");
-    std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);
-    JobCommitterOptions options{.on_lost = [this] { TellHealth(); },
-                                .accept_lost_commits = config_.accept_lost_commits()};
+    StoresOptions options{.rules = {.max_lost_groups = config_.max_lost_groups(), .frontend = id_}};
+    options.rules.default_ttl = absl::Seconds(config_.default_ttl_seconds());
+    options.on_lost = [this] { TellHealth(); };
     KINORA_RETURN_IF_ERROR(options.watch.Add(state_.path()));
     KINORA_RETURN_IF_ERROR(home_->WatchIn(options.watch));
-    const auto listener = [this](const v1::VideoEvent& event) {
+    options.listener = [this](const v1::VideoEvent& event) {
       job_metrics_.Observe(event);
       if (event.has_terminal()) queue_metrics_.Observe(event.terminal());
       hub_->Publish(event);
       if (event.has_terminal()) housekeeper_->JobEnded(event.terminal());
     };
-    auto opened = SqliteJobStore::Open(path, rules, clock_, listener, std::move(options));
-    if (!opened.ok()) {  // the store's error lacks the folder, which an operator needs
-      return absl::Status(opened.status().code(), absl::StrCat("state_directory ", config_.state_directory(), ": ",
-                                                               std::string(opened.status().message())));
-    }
-    store_ = *std::move(opened);
-    catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
-    input_records_ = std::make_unique<SqliteInputRecords>(store_->file());
-    frontends_ = std::make_unique<SqliteFrontendRecords>(store_->file(), clock_);
-    EndOtherLeases(*frontends_, id_);  // StateDirectory's lock proves that earlier frontends are gone
-    events_ = std::make_unique<OwnEvents>(*hub_, *store_);
-    queue_->SetStore(*store_);
-    return LookForArtifactsWithoutJob(*store_, error || size == 0, home_->artifacts(), metrics_);
+    KINORA_ASSIGN_OR_RETURN(stores_, OpenStores(config_, state_, clock_, std::move(options)));
+    EndOtherLeases(stores_->frontends(), id_);  // the lock of the state or database proves that they are gone
+    events_ = std::make_unique<OwnEvents>(*hub_, stores_->jobs());
+    queue_->SetStore(stores_->jobs());
+    return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), home_->artifacts(), metrics_);
   }
 
   absl::Status OpenInputs() {
@@ -152,8 +137,8 @@ class EmbeddedFrontend : public Frontend {
     rules.ttl = absl::Seconds(config_.input_ttl_seconds());
     rules.sweep_interval = absl::Seconds(config_.sweep_interval_seconds());
     rules.check_disk = [this](int64_t bytes) { return CheckDisk(bytes); };
-    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*input_records_, *store_, home_->artifacts(), home_->parts(),
-                                                      clock_, metrics_, std::move(rules)));
+    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(stores_->inputs(), stores_->jobs(), home_->artifacts(),
+                                                      home_->parts(), clock_, metrics_, std::move(rules)));
     return absl::OkStatus();
   }
 
@@ -176,13 +161,14 @@ class EmbeddedFrontend : public Frontend {
     options.limits.heartbeat_interval =
         std::min(options.limits.heartbeat_interval, options.limits.heartbeat_timeout / kHeartbeatsInTime);
     options.identity = ThisBuild();
-    dispatcher_ = std::make_unique<Dispatcher>(*store_, *catalogue_, *queue_, *hub_, clocks_, &metrics_, options);
+    dispatcher_ = std::make_unique<Dispatcher>(stores_->jobs(), stores_->catalogue(), *queue_, *hub_, clocks_,
+                                               &metrics_, options);
     const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
     housekeeper_ = std::make_unique<Housekeeper>(
-        *store_, home_->artifacts(), *hub_, clock_,
+        stores_->jobs(), home_->artifacts(), *hub_, clock_,
         [this, cancel_run](const JobId& id) {
           Log(Severity::kInfo, "job_left", {{"job", id}});
-          CancelJob(*store_, *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
+          CancelJob(stores_->jobs(), *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
         },
         HousekeeperOptions{.sweep_interval = absl::Seconds(config_.sweep_interval_seconds()),
                            .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds())});
@@ -191,7 +177,7 @@ class EmbeddedFrontend : public Frontend {
   absl::Status Recover() {
     absl::StatusOr<std::vector<UnfinishedJob>> jobs;
     absl::Notification read;
-    store_->Unfinished([&](absl::StatusOr<std::vector<UnfinishedJob>> found) {
+    stores_->jobs().Unfinished([&](absl::StatusOr<std::vector<UnfinishedJob>> found) {
       jobs = std::move(found);
       read.Notify();
     });
@@ -216,7 +202,7 @@ class EmbeddedFrontend : public Frontend {
     options.lease = absl::Seconds(config_.lease_seconds());
     options.on_lost_run = [this](const UnfinishedJob& job) { dispatcher_->Recover(job, LogRecovered(job.video.id())); };
     options.on_lost_client = [this](const JobId& id) { housekeeper_->ClientLeft(id); };
-    lease_ = std::make_unique<FrontendLease>(*frontends_, *store_, clocks_.steady, std::move(options));
+    lease_ = std::make_unique<FrontendLease>(stores_->frontends(), stores_->jobs(), clocks_.steady, std::move(options));
   }
 
   GroupControl Control() {
@@ -233,8 +219,8 @@ class EmbeddedFrontend : public Frontend {
 
   void MakeContext(TokenSet tokens) {
     context_.reset(new ServiceContext{
-        .store = *store_,
-        .catalogue = *catalogue_,
+        .store = stores_->jobs(),
+        .catalogue = stores_->catalogue(),
         .queue = *queue_,
         .hub = *hub_,
         .events = *events_,
@@ -283,7 +269,7 @@ class EmbeddedFrontend : public Frontend {
 
   // Reports to clients whether a group takes jobs and the state files are in place. Any thread.
   void TellHealth() {
-    const bool kept = store_->file().CheckState().ok();
+    const bool kept = stores_->CheckState().ok();
     absl::MutexLock lock(&health_mu_);
     const GroupsHealth health = groups_.Get();
     if (health_server_ != nullptr) health_server_->SetReady(health.ready && kept, health.groups);
@@ -291,13 +277,13 @@ class EmbeddedFrontend : public Frontend {
 
   absl::Status CheckReady() {
     if (draining_) return absl::UnavailableError("draining");
-    KINORA_RETURN_IF_ERROR(store_->file().CheckState());
+    KINORA_RETURN_IF_ERROR(stores_->CheckState());
     return groups_.Ready();
   }
 
   // Checks that `more` bytes fit in addition to min_free_bytes.
   absl::Status CheckDisk(int64_t more = 0) {
-    KINORA_RETURN_IF_ERROR(store_->file().CheckState());
+    KINORA_RETURN_IF_ERROR(stores_->CheckState());
     return CheckRoomForArtifacts(home_->artifacts(), config_.min_free_bytes() + more);
   }
 
@@ -380,7 +366,7 @@ class EmbeddedFrontend : public Frontend {
     options.address = config_.http_address();
     options.local_only = !config_.insecure();
     options.metrics = [this] {
-      metrics_.job_store_unwritable_seconds.Set(absl::ToDoubleSeconds(store_->file().Unwritable()));
+      metrics_.job_store_unwritable_seconds.Set(absl::ToDoubleSeconds(stores_->Unwritable()));
       return page_.Text();
     };
     options.live = [this] { return server_->Live(); };  // does not depend on the GPU
@@ -403,17 +389,18 @@ class EmbeddedFrontend : public Frontend {
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();
     if (lease_ != nullptr) lease_->Stop();
-    if (store_ != nullptr) store_->Flush();  // its last scan uses the dispatcher and the housekeeper
+    if (stores_ != nullptr) stores_->jobs().Flush();  // its last scan uses the dispatcher and the housekeeper
     if (housekeeper_ != nullptr) housekeeper_->Stop();
     if (disk_ != nullptr) disk_->Stop();
     if (inputs_ != nullptr) inputs_->Stop();
-    if (store_ != nullptr) store_->Flush();
+    if (stores_ != nullptr) stores_->jobs().Flush();
     dispatcher_.reset();
     intake_.reset();
     supply_.reset();
     points_.reset();
-    if (store_ != nullptr) store_->Flush();
-    store_.reset();
+    if (stores_ != nullptr) stores_->jobs().Flush();
+    if (stores_ != nullptr) stores_->StopWatching();
+    stores_.reset();
   }
 
   const v1::FrontendConfig config_;
@@ -429,11 +416,8 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
   std::unique_ptr<EventLoop> disk_;
-  std::unique_ptr<InputStore> inputs_;  // declared before store_, whose callbacks may use it
-  std::unique_ptr<SqliteJobStore> store_;
-  std::unique_ptr<SqliteCatalogueStore> catalogue_;  // in the file of store_, as are input_records_
-  std::unique_ptr<SqliteInputRecords> input_records_;
-  std::unique_ptr<FrontendRecords> frontends_;
+  std::unique_ptr<InputStore> inputs_;  // declared before stores_, whose callbacks may use it
+  std::unique_ptr<Stores> stores_;
   std::unique_ptr<EventSource> events_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;

@@ -15,6 +15,7 @@
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
+#include "server/frontend/stores.h"
 #include "server/net/tls_files.h"
 
 namespace kinora {
@@ -37,6 +38,7 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
   if (const absl::Status state = StateDirectory::Check(config.state_directory()); !state.ok()) {
     problems.push_back({"state_directory", std::string(absl::StripPrefix(state.message(), "state_directory: "))});
   }
+  for (FieldViolation& problem : Violations(CheckStore(config))) problems.push_back(std::move(problem));
   if (!GroupsOf(config).empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
     problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});
   }

@@ -15,15 +15,17 @@ namespace {
 
 bool TakesValue(const FlagSpec& flag) { return !flag.value.empty() && flag.value[0] != '['; }
 
-// "cpu|cuda" -> {"cpu", "cuda"}; empty if the value is not a list of words.
+// "cpu|cuda" -> {"cpu", "cuda"}, "sqlite|memory|URL" -> {"sqlite", "memory"}; empty if the value is not a list.
 std::vector<std::string> WordsOf(const FlagSpec& flag) {
-  const std::vector<std::string> words = absl::StrSplit(flag.value, '|');
+  std::vector<std::string> words = absl::StrSplit(flag.value, '|');
+  if (words.size() == 1) return {};
   const auto plain = [](const std::string& word) {
     return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
       return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
     });
   };
-  return words.size() > 1 && std::all_of(words.begin(), words.end(), plain) ? words : std::vector<std::string>();
+  std::erase_if(words, [&](const std::string& word) { return !plain(word); });
+  return words;
 }
 
 bool IsPath(const FlagSpec& flag) {

@@ -115,7 +115,7 @@ TEST(Config, HelpIsTheCommentAboveTheField) {
             "the maximum number of waiting jobs; default: 1000. Further jobs are rejected with RESOURCE_EXHAUSTED");
   EXPECT_EQ(help("join-tls-key-file"), "the server's private key, in PEM format. For join_address");
   EXPECT_THAT(help("worker-model"), HasSubstr("as in kinora-render's --model. Repeatable"));
-  EXPECT_EQ(Shown(frontend, "job-store")->value, "sqlite|memory");
+  EXPECT_EQ(Shown(frontend, "store")->value, "sqlite|memory|URL");
   EXPECT_EQ(Shown(frontend, "min-free-bytes")->value, "SIZE");
   for (const google::protobuf::Message* config :
        std::initializer_list<const google::protobuf::Message*>{&frontend, &v1::WorkerConfig::default_instance()}) {
@@ -227,10 +227,11 @@ TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
   v1::FrontendConfig config = DefaultFrontendConfig();
   config.set_queue_capacity(0);
   config.set_lease_seconds(std::nan(""));
-  config.set_job_store("postgres");
+  config.set_store("postgres");
   EXPECT_THAT(CheckFrontendConfig(config),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("queue_capacity"), HasSubstr("lease_seconds"), HasSubstr("job_store"))));
+                       AllOf(HasSubstr("queue_capacity"), HasSubstr("lease_seconds"),
+                             HasSubstr("store: \"postgres\" is not one of sqlite, memory, postgresql://"))));
 }
 
 TEST(CheckFrontendConfig, TheWaitBeforeAPreemptionIsFiniteAndNoneByDefault) {

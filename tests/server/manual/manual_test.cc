@@ -138,7 +138,7 @@ TEST(BashCompletion, OffersCommandsThenTheirFlagsThenWords) {
               ElementsAre("distilled", "distilled_two_stage"));
   EXPECT_THAT(Completed({"kinora", "generate", "--container", "=", "w"}), ElementsAre("webm", "wav"));
   EXPECT_THAT(Completed({"kinora", "generate", "--seed", "7"}), IsEmpty());
-  EXPECT_THAT(Completed({"kinora-frontend", "--job-store", ""}), ElementsAre("sqlite", "memory"));
+  EXPECT_THAT(Completed({"kinora-frontend", "--store", ""}), ElementsAre("sqlite", "memory"));
   EXPECT_THAT(Completed({"kinora-worker", "--lifeline"}), IsEmpty());
 }
 
@@ -165,7 +165,7 @@ TEST(ZshCompletion, CompletesCommandsFlagsWordsAndFiles) {
   EXPECT_EQ(ZshLine("kinora", "kinora admin dr"), "kinora admin drain ");
   EXPECT_EQ(ZshLine("kinora", "kinora generate --wid"), "kinora generate --width ");
   EXPECT_EQ(ZshLine("kinora", "kinora generate 'a fox' --recipe d"), "kinora generate 'a fox' --recipe distilled");
-  EXPECT_EQ(ZshLine("kinora-frontend", "kinora-frontend --job-store m"), "kinora-frontend --job-store memory ");
+  EXPECT_EQ(ZshLine("kinora-frontend", "kinora-frontend --store m"), "kinora-frontend --store memory ");
   const TemporaryDirectory directory;
   WriteFile(directory.File("model.safetensors"), "");
   EXPECT_EQ(ZshLine("kinora-render", "kinora-render --model " + directory.File("mod")),
@@ -177,7 +177,7 @@ TEST(FishCompletion, OffersCommandsFlagsWordsAndFiles) {
   EXPECT_THAT(FishOffers("kinora", "kinora help admin d"), ElementsAre("drain"));
   EXPECT_THAT(FishOffers("kinora", "kinora generate --wid"), ElementsAre("--width"));
   EXPECT_THAT(FishOffers("kinora", "kinora generate fox --recipe d"), ElementsAre("distilled", "distilled_two_stage"));
-  EXPECT_THAT(FishOffers("kinora-frontend", "kinora-frontend --job-store "), ElementsAre("memory", "sqlite"));
+  EXPECT_THAT(FishOffers("kinora-frontend", "kinora-frontend --store "), ElementsAre("memory", "sqlite"));
   const TemporaryDirectory directory;
   WriteFile(directory.File("model.safetensors"), "");
   EXPECT_THAT(FishOffers("kinora-render", "kinora-render --model " + directory.File("mod")),

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -21,10 +22,12 @@
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
+#include "server/frontend/postgres/postgres_stores.h"
 #include "server/net/event_loop.h"
 #include "tests/server/frontend/jobs/memory_job_store.h"
 #include "tests/server/frontend/jobs/memory_stores.h"
 #include "tests/server/frontend/jobs/store_operations.h"
+#include "tests/testing/postgres_server.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace kinora {
@@ -92,12 +95,63 @@ class MemoryStores : public OpenStores {
   MemoryInputRecords inputs_{loop_};
 };
 
-enum class Kind { kMemory, kSqlite, kFile };  // kSqlite: in memory
+class PostgresOpenStores : public OpenStores {
+ public:
+  explicit PostgresOpenStores(Clock& clock) : clock_(clock), url_(PostgresServer::Shared().NewDatabase()) {
+    Open();
+    PostgresServer::Execute(url_,
+                            "SET search_path = kinora; CREATE TABLE false_clock (micros bigint);"
+                            "INSERT INTO false_clock VALUES (0); "
+                            "CREATE OR REPLACE FUNCTION kinora_now() RETURNS bigint LANGUAGE sql VOLATILE AS "
+                            "'SELECT micros FROM kinora.false_clock'");
+  }
 
-std::string NameOf(Kind kind) { return kind == Kind::kMemory ? "Memory" : kind == Kind::kSqlite ? "Sqlite" : "File"; }
+  JobStore& jobs() override { return OnTime().jobs(); }
+  CatalogueStore& catalogue() override { return OnTime().catalogue(); }
+  InputRecords& inputs() override { return OnTime().inputs(); }
+  FrontendRecords& frontends() override { return OnTime().frontends(); }
+  const std::vector<v1::VideoEvent>& heard() override { return heard_; }
+  void Reopen() override {
+    stores_.reset();
+    Open();
+  }
+
+ private:
+  void Open() {
+    auto opened = PostgresStores::Open({.driver = &PostgresServer::Driver(),
+                                        .url = url_,
+                                        .rules = kRules,
+                                        .listener = [this](const v1::VideoEvent& event) { heard_.push_back(event); },
+                                        .grace = absl::ZeroDuration()});
+    KINORA_CHECK(opened.ok()) << opened.status();
+    stores_ = *std::move(opened);
+  }
+
+  // Sets the database's clock.
+  PostgresStores& OnTime() {
+    if (const absl::Time now = clock_.Now(); std::exchange(told_, now) != now) {
+      PostgresServer::Execute(url_, absl::StrCat("UPDATE kinora.false_clock SET micros = ", absl::ToUnixMicros(now)));
+    }
+    return *stores_;
+  }
+
+  Clock& clock_;
+  const std::string url_;
+  absl::Time told_ = absl::InfinitePast();
+  std::vector<v1::VideoEvent> heard_;  // on the store's threads; read after a call has returned
+  std::unique_ptr<PostgresStores> stores_;
+};
+
+enum class Kind { kMemory, kSqlite, kFile, kPostgres };  // kSqlite: in memory
+
+std::string NameOf(Kind kind) {
+  constexpr const char* kKinds[] = {"Memory", "Sqlite", "File", "Postgres"};
+  return kKinds[static_cast<int>(kind)];
+}
 
 std::unique_ptr<OpenStores> Open(Kind kind, Clock& clock) {
   if (kind == Kind::kMemory) return std::make_unique<MemoryStores>(clock);
+  if (kind == Kind::kPostgres) return std::make_unique<PostgresOpenStores>(clock);
   return std::make_unique<SqliteStores>(kind == Kind::kFile, clock);
 }
 
@@ -175,12 +229,14 @@ class RandomOperationsTest : public testing::TestWithParam<Kind> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RandomOperationsTest, testing::Values(Kind::kMemory, Kind::kSqlite, Kind::kFile),
+INSTANTIATE_TEST_SUITE_P(Kinds, RandomOperationsTest,
+                         testing::Values(Kind::kMemory, Kind::kSqlite, Kind::kFile, Kind::kPostgres),
                          [](const auto& info) { return NameOf(info.param); });
 
 TEST_P(RandomOperationsTest, EveryAnswerAndStateIsTheModels) {
+  if (GetParam() == Kind::kPostgres && !PostgresServer::IsInstalled()) GTEST_SKIP() << "PostgreSQL is not installed";
   if (const char* replay = std::getenv("KINORA_STORE_REPLAY")) return Replay(replay);
-  uint64_t first = 1, count = GetParam() == Kind::kFile ? 4 : 12;
+  uint64_t first = 1, count = GetParam() == Kind::kFile || GetParam() == Kind::kPostgres ? 4 : 12;
   if (const char* seeds = std::getenv("KINORA_STORE_SEEDS")) {
     const std::vector<std::string> parts = absl::StrSplit(seeds, '+');
     ASSERT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[0], &first) && absl::SimpleAtoi(parts[1], &count))

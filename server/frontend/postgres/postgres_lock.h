@@ -1,0 +1,42 @@
+// Keeps a database to one frontend: an advisory lock of a connection that serves nothing else. The server frees it as
+// soon as the connection ends, so a frontend that is started again after a crash does not wait.
+#ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
+#define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "server/frontend/postgres/sql_session.h"
+
+namespace kinora {
+
+class PostgresLock {
+ public:
+  static constexpr absl::Duration kProbe = absl::Seconds(5);  // between looks whether the connection still holds it
+
+  // FailedPrecondition: another process has held it for all of `patience`. on_lost: called once if another process has
+  // taken it while the database was away from this one; on the lock's thread.
+  static absl::StatusOr<std::unique_ptr<PostgresLock>> Take(SqlSessionOptions options, absl::Duration patience,
+                                                            std::function<void()> on_lost);
+  ~PostgresLock() { StopWatching(); }  // frees it
+  void StopWatching();                 // ends calls of on_lost, and keeps the lock; idempotent
+
+ private:
+  PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost);
+  // Whether this process has it now. Errors: the database is away until `deadline`.
+  absl::StatusOr<bool> TryTake(absl::Time deadline);
+  void Keep();
+
+  absl::Notification stop_;
+  SqlSession session_;
+  const std::function<void()> on_lost_;
+  std::thread keeper_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_

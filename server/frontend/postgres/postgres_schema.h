@@ -1,0 +1,23 @@
+// The schema `kinora` in a PostgreSQL database, of version 15 or later.
+//
+// Frontends of this version and of the one before it serve together while they are upgraded, so a step only adds: an
+// older frontend can use a newer schema unless that says otherwise (column oldest_reader).
+#ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_SCHEMA_H_
+#define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_SCHEMA_H_
+
+#include "absl/status/statusor.h"
+#include "server/frontend/postgres/sql_session.h"
+
+namespace kinora {
+
+// Prepares each connection: where names are looked up, and limits on what a stuck transaction can hold up.
+extern const char kPostgresGreeting[];
+
+// Creates the schema or brings it up to date, one frontend at a time, and returns whether there was none. `session` has
+// no greeting. FailedPrecondition:
+// the server is too old, the schema is too new, or the role may not create it.
+absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_SCHEMA_H_

@@ -1,0 +1,232 @@
+#include "server/frontend/postgres/postgres_stores.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+#include "server/frontend/postgres/postgres_job_tables.h"
+#include "server/frontend/postgres/postgres_schema.h"
+
+namespace kinora {
+namespace {
+
+constexpr absl::Duration kStartPatience = absl::Seconds(10);
+constexpr int64_t kSpeedsKeptInAll = 5000;
+
+// Keys of transactions that are about no job; any text would do, but its writers keep their order.
+constexpr char kCatalogue[] = "catalogue", kInputs[] = "inputs", kFrontends[] = "frontends";
+
+SqlSessionOptions SessionOf(const PostgresOptions& options) {
+  return {.driver = options.driver, .url = options.url, .greeting = kPostgresGreeting};
+}
+
+SqlPoolOptions PoolOf(const PostgresOptions& options, SqlHealth& health) {
+  SqlPoolOptions pool{.session = SessionOf(options), .patience = options.patience};
+  pool.session.health = &health;
+  return pool;
+}
+
+absl::Status RunOne(SqlTransaction& transaction, const char* sql, const SqlValues& values) {
+  return transaction.Run(sql, values).status();
+}
+
+}  // namespace
+
+PostgresTransactions::PostgresTransactions(const PostgresOptions& options, SqlHealth& health)
+    : grace_(options.grace), health_(health), listener_(options.listener), pool_(PoolOf(options, health)) {}
+
+bool PostgresTransactions::Settled() const { return health_.away_until() + grace_ <= absl::Now(); }
+
+void PostgresTransactions::WriteJob(const JobId& id, Room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply,
+                                    Finished done) {
+  auto events = std::make_shared<Events>();
+  pool_.Write(
+      id,
+      [this, apply = std::move(apply), events](SqlTransaction& transaction) mutable {
+        events->clear();
+        PostgresJobTables tables(transaction, grace_, Settled());
+        return apply(tables, *events);
+      },
+      [this, events, done = std::move(done)](absl::Status status) mutable {
+        if (status.ok()) {
+          absl::MutexLock lock(&listening_);
+          for (const v1::VideoEvent& event : *events) listener_(event);
+        }
+        done(std::move(status));
+      });
+}
+
+void PostgresTransactions::ReadJobs(absl::AnyInvocable<absl::Status(JobTables&)> read, Finished done) {
+  pool_.Read(
+      [this, read = std::move(read)](SqlTransaction& transaction) mutable {
+        PostgresJobTables tables(transaction, grace_, Settled());
+        return read(tables);
+      },
+      std::move(done));
+}
+
+void PostgresCatalogueStore::PutModel(const v1::ModelInfo& model, Finished done) {
+  pool_.Write(
+      kCatalogue,
+      [model](SqlTransaction& transaction) {
+        return RunOne(transaction,
+                      "INSERT INTO models (id, info) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET info = "
+                      "excluded.info",
+                      {model.id(), model.SerializeAsString()});
+      },
+      std::move(done));
+}
+
+void PostgresCatalogueStore::Models(Done<std::vector<v1::ModelInfo>> done) {
+  pool_.Read<std::vector<v1::ModelInfo>>(
+      [](SqlTransaction& transaction) -> absl::StatusOr<std::vector<v1::ModelInfo>> {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction.Run("SELECT id, info FROM models ORDER BY id"));
+        std::vector<v1::ModelInfo> models;
+        for (int row = 0; row < rows.size(); ++row) {
+          // A worker or a file will describe a damaged one again.
+          if (v1::ModelInfo model; model.ParseFromString(rows.Bytes(row, 1))) models.push_back(std::move(model));
+        }
+        return models;
+      },
+      std::move(done));
+}
+
+void PostgresCatalogueStore::AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) {
+  pool_.Write(
+      kCatalogue,
+      [place, run](SqlTransaction& transaction) -> absl::Status {
+        KINORA_RETURN_IF_ERROR(
+            RunOne(transaction, "INSERT INTO speeds (place, run) VALUES ($1, $2)", {place, run.SerializeAsString()}));
+        KINORA_RETURN_IF_ERROR(RunOne(transaction,
+                                      "DELETE FROM speeds WHERE place = $1 AND ordinal <= (SELECT ordinal FROM speeds "
+                                      "WHERE place = $1 ORDER BY ordinal DESC LIMIT 1 OFFSET $2)",
+                                      {place, int64_t{kSpeedsKept}}));
+        return RunOne(transaction, "DELETE FROM speeds WHERE ordinal <= (SELECT max(ordinal) FROM speeds) - $1",
+                      {kSpeedsKeptInAll});
+      },
+      std::move(done));
+}
+
+void PostgresCatalogueStore::Speeds(const std::string& place, Done<v1::SpeedHistory> done) {
+  pool_.Read<v1::SpeedHistory>(
+      [place](SqlTransaction& transaction) -> absl::StatusOr<v1::SpeedHistory> {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
+                                transaction.Run("SELECT run FROM speeds WHERE place = $1 ORDER BY ordinal", {place}));
+        v1::SpeedHistory history;
+        for (int row = 0; row < rows.size(); ++row) {
+          if (v1::RunSpeed run; run.ParseFromString(rows.Bytes(row, 0))) *history.add_runs() = std::move(run);
+        }
+        return history;
+      },
+      std::move(done));
+}
+
+void PostgresInputRecords::PutInput(const InputRecord& input, Finished done) {
+  pool_.Write(
+      kInputs,
+      [input](SqlTransaction& transaction) {
+        return RunOne(transaction,
+                      "INSERT INTO inputs (sha256, bytes, media_type, expire_micros) VALUES ($1, $2, $3, $4) "
+                      "ON CONFLICT (sha256) DO UPDATE SET bytes = excluded.bytes, media_type = excluded.media_type, "
+                      "expire_micros = excluded.expire_micros",
+                      {input.sha256, input.bytes, input.media_type, absl::ToUnixMicros(input.expiry)});
+      },
+      std::move(done));
+}
+
+void PostgresInputRecords::RemoveInput(const std::string& sha256, Finished done) {
+  pool_.Write(
+      kInputs,
+      [sha256](SqlTransaction& transaction) {
+        return RunOne(transaction, "DELETE FROM inputs WHERE sha256 = $1", {sha256});
+      },
+      std::move(done));
+}
+
+void PostgresInputRecords::Inputs(Done<std::vector<InputRecord>> done) {
+  pool_.Read<std::vector<InputRecord>>(
+      [](SqlTransaction& transaction) -> absl::StatusOr<std::vector<InputRecord>> {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
+                                transaction.Run("SELECT sha256, bytes, media_type, expire_micros FROM inputs"));
+        std::vector<InputRecord> inputs;
+        for (int row = 0; row < rows.size(); ++row) {
+          inputs.push_back({.sha256 = rows.Bytes(row, 0),
+                            .bytes = rows.Int(row, 1),
+                            .media_type = rows.Bytes(row, 2),
+                            .expiry = absl::FromUnixMicros(rows.Int(row, 3))});
+        }
+        return inputs;
+      },
+      std::move(done));
+}
+
+void PostgresFrontendRecords::PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease,
+                                          Finished done) {
+  pool_.Write(
+      kFrontends,
+      [id, address, lease](SqlTransaction& transaction) {
+        return RunOne(transaction,
+                      "INSERT INTO frontends (id, address, lease_micros) VALUES ($1, $2, kinora_now() + $3) "
+                      "ON CONFLICT (id) DO UPDATE SET address = excluded.address, "
+                      "lease_micros = excluded.lease_micros",
+                      {id, address, absl::ToInt64Microseconds(lease)});
+      },
+      std::move(done));
+}
+
+void PostgresFrontendRecords::EndOtherLeases(const FrontendId& id, Finished done) {
+  pool_.Write(
+      kFrontends,
+      [id](SqlTransaction& transaction) -> absl::Status {
+        KINORA_RETURN_IF_ERROR(RunOne(transaction, "DELETE FROM frontends WHERE id <> $1", {id}));
+        return RunOne(transaction,
+                      "UPDATE jobs SET lease_micros = kinora_now() WHERE owner <> '' AND owner <> $1 AND hidden = 0",
+                      {id});
+      },
+      std::move(done));
+}
+
+// Locks the jobs in the order of their IDs, so that two frontends that take them at once do not wait for each other.
+void PostgresFrontendRecords::TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) {
+  auto taken = std::make_shared<std::vector<JobId>>();
+  pool_.Write(
+      kFrontends,
+      [id, taken](SqlTransaction& transaction) -> absl::Status {
+        KINORA_ASSIGN_OR_RETURN(
+            const SqlRows rows,
+            transaction.Run("WITH lost AS (SELECT id FROM jobs WHERE tied_to <> '' AND hidden = 0 AND tied_to NOT IN "
+                            "(SELECT id FROM frontends WHERE lease_micros > kinora_now()) ORDER BY id "
+                            "FOR NO KEY UPDATE), "
+                            "taken AS (UPDATE jobs SET tied_to = $1 FROM lost WHERE jobs.id = lost.id "
+                            "RETURNING jobs.id) SELECT id FROM taken ORDER BY id",
+                            {id}));
+        taken->clear();
+        for (int row = 0; row < rows.size(); ++row) taken->push_back(rows.Bytes(row, 0));
+        return absl::OkStatus();
+      },
+      [taken, done = std::move(done)](const absl::Status& status) mutable {
+        if (status.ok()) {
+          done(std::move(*taken));
+        } else {
+          done(status);
+        }
+      });
+}
+
+absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(PostgresOptions options) {
+  SqlSessionOptions first = SessionOf(options);
+  first.greeting.clear();
+  SqlSession session(first);
+  KINORA_ASSIGN_OR_RETURN(const bool is_new, PreparePostgresSchema(session, absl::Now() + kStartPatience));
+  std::unique_ptr<PostgresLock> lock;
+  if (options.on_taken) {
+    KINORA_ASSIGN_OR_RETURN(lock, PostgresLock::Take(SessionOf(options), options.lock_patience, options.on_taken));
+  }
+  std::unique_ptr<PostgresStores> stores(new PostgresStores(options));
+  stores->is_new_ = is_new;
+  stores->lock_ = std::move(lock);
+  return stores;
+}
+
+}  // namespace kinora

@@ -1,0 +1,129 @@
+// The stores in a PostgreSQL database, which several frontends can share.
+#ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_STORES_H_
+#define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_STORES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/frontend/inputs/input_records.h"
+#include "server/frontend/jobs/catalogue_store.h"
+#include "server/frontend/jobs/frontend_records.h"
+#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/table_job_store.h"
+#include "server/frontend/postgres/postgres_lock.h"
+#include "server/frontend/postgres/sql_pool.h"
+
+namespace kinora {
+
+struct PostgresOptions {
+  const SqlDriver* driver = nullptr;
+  std::string url;
+  JobRules rules{};
+  EventListener listener;
+  // For how long after the server's start, or after it was away from this process, leases do not count: a frontend
+  // needs as long to renew its own.
+  absl::Duration grace = absl::Seconds(30);
+  absl::Duration patience = SqlPoolOptions().patience;
+  // Called once if another frontend has taken the database while it was away. Set: only one frontend at a time may use
+  // it, and Open waits for `lock_patience` while another does. Otherwise several may.
+  std::function<void()> on_taken{};
+  absl::Duration lock_patience = absl::Seconds(30);
+};
+
+class PostgresTransactions : public JobTransactions {
+ public:
+  PostgresTransactions(const PostgresOptions& options, SqlHealth& health);
+
+  void WriteJob(const JobId& id, Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply,
+                Finished done) override;
+  void ReadJobs(absl::AnyInvocable<absl::Status(JobTables&)> read, Finished done) override;
+  void Flush() override { pool_.Flush(); }
+
+  SqlPool& pool() { return pool_; }
+
+ private:
+  bool Settled() const;  // long enough since the database was away
+
+  const absl::Duration grace_;
+  SqlHealth& health_;
+  absl::Mutex listening_;  // held while the listener runs
+  const EventListener listener_;
+  SqlPool pool_;  // last: its threads end before the other members are destroyed
+};
+
+class PostgresCatalogueStore : public CatalogueStore {
+ public:
+  explicit PostgresCatalogueStore(SqlPool& pool) : pool_(pool) {}
+
+  void PutModel(const v1::ModelInfo& model, Finished done) override;
+  void Models(Done<std::vector<v1::ModelInfo>> done) override;
+  void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) override;
+  void Speeds(const std::string& place, Done<v1::SpeedHistory> done) override;
+
+ private:
+  SqlPool& pool_;
+};
+
+class PostgresInputRecords : public InputRecords {
+ public:
+  explicit PostgresInputRecords(SqlPool& pool) : pool_(pool) {}
+
+  void PutInput(const InputRecord& input, Finished done) override;
+  void RemoveInput(const std::string& sha256, Finished done) override;
+  void Inputs(Done<std::vector<InputRecord>> done) override;
+
+ private:
+  SqlPool& pool_;
+};
+
+class PostgresFrontendRecords : public FrontendRecords {
+ public:
+  explicit PostgresFrontendRecords(SqlPool& pool) : pool_(pool) {}
+
+  void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) override;
+  void EndOtherLeases(const FrontendId& id, Finished done) override;
+  void TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) override;
+
+ private:
+  SqlPool& pool_;
+};
+
+class PostgresStores {
+ public:
+  // Creates the schema if there is none. Errors: FailedPrecondition (postgres_schema.h, postgres_lock.h), Unavailable
+  // (no connection).
+  static absl::StatusOr<std::unique_ptr<PostgresStores>> Open(PostgresOptions options);
+
+  JobStore& jobs() { return jobs_; }
+  CatalogueStore& catalogue() { return catalogue_; }
+  InputRecords& inputs() { return inputs_; }
+  FrontendRecords& frontends() { return frontends_; }
+
+  bool is_new() const { return is_new_; }  // had no schema before Open
+  absl::Duration Unwritable() const { return health_.Unwritable(absl::Now()); }
+  SqlPool& pool() { return transactions_.pool(); }
+  void StopWatching() {  // ends calls of on_taken
+    if (lock_ != nullptr) lock_->StopWatching();
+  }
+
+ private:
+  explicit PostgresStores(const PostgresOptions& options)
+      : transactions_(options, health_), jobs_(transactions_, options.rules) {}
+
+  bool is_new_ = false;
+  std::unique_ptr<PostgresLock> lock_;  // freed last
+  SqlHealth health_;
+  PostgresTransactions transactions_;
+  TableJobStore jobs_;
+  PostgresCatalogueStore catalogue_{transactions_.pool()};
+  PostgresInputRecords inputs_{transactions_.pool()};
+  PostgresFrontendRecords frontends_{transactions_.pool()};
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_STORES_H_

@@ -1,0 +1,20 @@
+// Errors of a database as Status, and what they mean for a transaction.
+#ifndef KINORA_SERVER_FRONTEND_POSTGRES_SQL_STATUS_H_
+#define KINORA_SERVER_FRONTEND_POSTGRES_SQL_STATUS_H_
+
+#include "absl/status/status.h"
+#include "server/frontend/postgres/sql_driver.h"
+
+namespace kinora {
+
+// Errors as store_call.h has them: Unavailable (away, or busy for too long), ResourceExhausted (its disk is full),
+// DataLoss; Internal for what no statement of ours should cause.
+absl::Status ToStatus(const SqlError& error);
+// Whether the connection is of no more use: it was lost, or its server now only reads.
+bool LosesConnection(const SqlError& error);
+// Whether the same transaction may succeed if it is run again: it met another one.
+bool MayBeRepeated(const SqlError& error);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_POSTGRES_SQL_STATUS_H_

@@ -1,0 +1,57 @@
+// The stores of a frontend, opened together as its configuration says.
+#ifndef KINORA_SERVER_FRONTEND_STORES_H_
+#define KINORA_SERVER_FRONTEND_STORES_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "server/config/config.h"
+#include "server/frontend/inputs/input_records.h"
+#include "server/frontend/jobs/catalogue_store.h"
+#include "server/frontend/jobs/frontend_records.h"
+#include "server/frontend/jobs/job_record.h"
+#include "server/frontend/jobs/job_store.h"
+#include "server/frontend/jobs/state_directory.h"
+#include "server/frontend/jobs/state_watch.h"
+
+namespace kinora {
+
+class Stores {
+ public:
+  virtual ~Stores() = default;  // finishes pending calls first
+
+  virtual JobStore& jobs() = 0;
+  virtual CatalogueStore& catalogue() = 0;
+  virtual InputRecords& inputs() = 0;
+  virtual FrontendRecords& frontends() = 0;
+
+  virtual bool is_new() const = 0;  // were empty when they were opened
+  // Unavailable, with why, once they must not be used any more, until a restart (StateGuard). Thread-safe.
+  virtual absl::Status CheckState() = 0;
+  // For how long changes have failed; 0 if the last one succeeded. Thread-safe.
+  virtual absl::Duration Unwritable() const = 0;
+  virtual void StopWatching() = 0;  // no on_lost is called any more, except by CheckState
+};
+
+struct StoresOptions {
+  JobRules rules;
+  EventListener listener;
+  StateWatch watch;               // files and folders that must stay in place
+  std::function<void()> on_lost;  // called once when CheckState begins to fail; on any thread
+};
+
+// Errors name the field of the configuration.
+absl::StatusOr<std::unique_ptr<Stores>> OpenStores(const v1::FrontendConfig& config, const StateDirectory& state,
+                                                   Clock& clock, StoresOptions options);
+
+// Checks, without connecting, that the stores of this configuration can be opened here. InvalidArgument, with the
+// field.
+absl::Status CheckStore(const v1::FrontendConfig& config);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_STORES_H_

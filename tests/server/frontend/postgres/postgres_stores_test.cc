@@ -1,0 +1,331 @@
+// The stores in a real PostgreSQL server: connections that break at each message, frontends that write at once, and a
+// database that is away. What the calls answer otherwise is shown by jobs/random_operations_test.cc.
+#include "server/frontend/postgres/postgres_stores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "server/common/status_details.h"
+#include "tests/testing/cutting_proxy.h"
+#include "tests/testing/postgres_server.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_for.h"
+
+namespace kinora {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr absl::Duration kLease = absl::Seconds(30);
+
+v1::CreateVideoRequest RequestNamed(const std::string& request_id) {
+  v1::CreateVideoRequest request;
+  request.set_model("m");
+  request.set_request_id(request_id);
+  request.set_detach(true);
+  request.mutable_generation()->set_prompt("a red kite");
+  return request;
+}
+
+v1::VideoEvent StageEvent(const std::string& stage) {
+  v1::VideoEvent event;
+  event.mutable_stage()->set_stage(stage);
+  return event;
+}
+
+// One frontend's stores, with calls that block.
+class StoreClient {
+ public:
+  StoreClient(const std::string& url, const FrontendId& id, PostgresOptions options = {}) : id_(id) {
+    options.driver = &PostgresServer::Driver();
+    options.url = url;
+    options.rules.frontend = id;
+    options.listener = [this](const v1::VideoEvent& event) { heard_[event.video_id()].push_back(event.sequence()); };
+    auto opened = PostgresStores::Open(std::move(options));
+    KINORA_CHECK(opened.ok()) << opened.status();
+    stores_ = *std::move(opened);
+  }
+
+  PostgresStores& stores() { return *stores_; }
+  JobStore& jobs() { return stores_->jobs(); }
+  // The sequences of the events of a job in the order in which they were heard.
+  std::vector<int64_t> Heard(const JobId& id) {
+    jobs().Flush();
+    return heard_[id];
+  }
+
+  absl::StatusOr<Created> Create(const v1::CreateVideoRequest& request) {
+    return WaitFor<Created>([&](auto done) { jobs().Create(request, request.generation(), 1, std::move(done)); });
+  }
+  absl::StatusOr<Claimed> Claim(const JobId& id) {
+    return WaitFor<Claimed>([&](auto done) { jobs().Claim(id, id_, kLease, std::move(done)); });
+  }
+  absl::Status Append(const Attempt& attempt, const std::string& stage) {
+    return WaitForStatus([&](auto done) { jobs().Append(attempt, StageEvent(stage), std::move(done)); });
+  }
+  absl::StatusOr<std::optional<v1::ResumeMark>> PutResumePoint(const Attempt& attempt, int step) {
+    v1::ResumePoint point;
+    point.set_id(absl::StrCat("point", step));
+    point.set_step(step);
+    return WaitFor<std::optional<v1::ResumeMark>>(
+        [&](auto done) { jobs().PutResumePoint(attempt, point, std::move(done)); });
+  }
+  absl::StatusOr<v1::Video> Requeue(const Attempt& attempt, const Release& release) {
+    return WaitFor<v1::Video>([&](auto done) { jobs().Requeue(attempt, release, std::move(done)); });
+  }
+  absl::Status Finish(const Attempt& attempt) {
+    return WaitForStatus([&](auto done) { jobs().Finish(attempt, Outcome(), std::move(done)); });
+  }
+  absl::StatusOr<v1::Video> Get(const JobId& id) {
+    return WaitFor<v1::Video>([&](auto done) { jobs().Get(id, std::move(done)); });
+  }
+  absl::StatusOr<JobHistory> History(const JobId& id) {
+    return WaitFor<JobHistory>([&](auto done) { jobs().EventsAfter(id, 0, std::move(done)); });
+  }
+  std::vector<UnfinishedJob> LostRuns() {
+    auto jobs_found = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { jobs().LostRuns(id_, std::move(done)); });
+    EXPECT_THAT(jobs_found, IsOk());
+    return jobs_found.ok() ? *std::move(jobs_found) : std::vector<UnfinishedJob>();
+  }
+
+ private:
+  const FrontendId id_;
+  std::map<JobId, std::vector<int64_t>> heard_;
+  std::unique_ptr<PostgresStores> stores_;
+};
+
+class PostgresStoresTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!PostgresServer::IsInstalled()) GTEST_SKIP() << "PostgreSQL is not installed";
+    url_ = PostgresServer::Shared().NewDatabase();
+  }
+  static std::string Through(const CuttingProxy& proxy, const std::string& url) {
+    return absl::StrCat(absl::StrReplaceAll(url, {{absl::StrCat(":", PostgresServer::Shared().port(), "/"),
+                                                   absl::StrCat(":", proxy.port(), "/")}}),
+                        "?sslmode=disable&gssencmode=disable");
+  }
+  std::string url_;
+};
+
+// One job's life in seven writes. Every one must succeed, and be made once, whatever breaks in between.
+void LiveThrough(StoreClient& frontend, const std::string& name) {
+  const auto created = frontend.Create(RequestNamed(name));
+  ASSERT_THAT(created, IsOk());
+  EXPECT_FALSE(created->replayed);
+  const JobId& id = created->video.id();
+  auto claimed = frontend.Claim(id);
+  ASSERT_THAT(claimed, IsOk());
+  EXPECT_THAT(frontend.Append(claimed->attempt, "denoise"), IsOk());
+  EXPECT_THAT(frontend.Requeue(claimed->attempt, {.why = "tested"}), IsOk());
+  claimed = frontend.Claim(id);
+  ASSERT_THAT(claimed, IsOk());
+  EXPECT_EQ(claimed->attempt.number, 2);
+  EXPECT_THAT(frontend.Append(claimed->attempt, "decode"), IsOk());
+  EXPECT_THAT(frontend.Finish(claimed->attempt), IsOk());
+  const auto history = frontend.History(id);
+  ASSERT_THAT(history, IsOk());
+  EXPECT_EQ(history->video.state(), v1::Video::COMPLETED);
+  std::vector<int64_t> sequences;
+  for (const v1::VideoEvent& event : history->events) sequences.push_back(event.sequence());
+  EXPECT_THAT(sequences, ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(frontend.Heard(id), ElementsAre(1, 2, 3, 4, 5, 6, 7));
+}
+
+class BrokenConnectionTest : public PostgresStoresTest, public testing::WithParamInterface<CuttingProxy::Cut> {};
+
+TEST_P(BrokenConnectionTest, AtEachMessageEveryCallIsMadeOnce) {
+  if (IsSkipped()) return;
+  CuttingProxy proxy(PostgresServer::Shared().port());
+  StoreClient frontend(Through(proxy, url_), "a");
+  int message = 0;
+  do {
+    proxy.CutAt(++message, GetParam());
+    LiveThrough(frontend, absl::StrCat("job", message));
+  } while (proxy.has_cut() && !HasFailure());
+  EXPECT_FALSE(HasFailure()) << "at message " << message;
+  EXPECT_GT(message, 50);
+  EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.jobs").Int(0, 0), message);
+}
+
+std::string NameOf(CuttingProxy::Cut cut) {
+  constexpr const char* kNames[] = {"Before", "After", "Answer"};
+  return kNames[static_cast<int>(cut)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, BrokenConnectionTest,
+                         testing::Values(CuttingProxy::Cut::kBefore, CuttingProxy::Cut::kAfter,
+                                         CuttingProxy::Cut::kAnswer),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST_F(PostgresStoresTest, EndedSessionsLoseAndDoubleNothing) {
+  StoreClient frontend(url_, "a", {.patience = absl::Seconds(60)});
+  std::atomic<int> lives = 0;
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 20 && !HasFailure(); ++i)
+        LiveThrough(frontend, absl::StrCat(client, "-", i)), ++lives, lives.notify_all();
+    });
+  }
+  int ends = 0;
+  for (int seen = -1; lives < 80 && !HasFailure();) {
+    lives.wait(seen);  // one for each life
+    seen = lives;
+    PostgresServer::Execute(url_,
+                            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                            "WHERE application_name = 'kinora-frontend' AND pid <> pg_backend_pid() "
+                            "ORDER BY random() LIMIT 1");
+    ++ends;
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_GT(ends, 10);
+  EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.jobs").Int(0, 0), 80);
+}
+
+TEST_F(PostgresStoresTest, OfTwoFrontendsOneGetsAJob) {
+  constexpr int kJobs = 100;
+  StoreClient a(url_, "a"), b(url_, "b");
+  std::vector<JobId> ids;
+  for (int i = 0; i < kJobs; ++i) ids.push_back(a.Create(RequestNamed(absl::StrCat(i))).value().video.id());
+  std::atomic<int> claims = 0, refusals = 0;
+  const auto claim_all = [&](StoreClient& frontend) {
+    for (const JobId& id : ids) {
+      const auto claimed = frontend.Claim(id);
+      if (claimed.ok()) {
+        EXPECT_EQ(claimed->attempt.number, 1);
+        ++claims;
+      } else {
+        EXPECT_EQ(claimed.status().code(), absl::StatusCode::kFailedPrecondition) << claimed.status();
+        ++refusals;
+      }
+    }
+  };
+  std::thread other([&] { claim_all(b); });
+  claim_all(a);
+  other.join();
+  EXPECT_EQ(claims, kJobs);
+  EXPECT_EQ(refusals, kJobs);
+}
+
+// Rows that another transaction has changed are read as it left them: the events that one frontend stores and the
+// resume points that the other does are parts of the same record.
+TEST_F(PostgresStoresTest, FrontendsThatChangeAJobAtOnceLoseNoChange) {
+  constexpr int kChanges = 200;
+  StoreClient a(url_, "a"), b(url_, "b");
+  const JobId id = a.Create(RequestNamed("shared")).value().video.id();
+  const Attempt attempt = a.Claim(id).value().attempt;
+  std::thread other([&] {
+    for (int i = 1; i <= kChanges; ++i) {
+      const auto replaced = b.PutResumePoint(attempt, i);
+      ASSERT_THAT(replaced, IsOk());
+      ASSERT_EQ(replaced->has_value() ? (*replaced)->point().step() : 0, i - 1);
+    }
+  });
+  for (int i = 0; i < kChanges; ++i) EXPECT_THAT(a.Append(attempt, absl::StrCat("stage ", i)), IsOk());
+  other.join();
+  const auto history = a.History(id);
+  ASSERT_THAT(history, IsOk());
+  EXPECT_THAT(history->events, SizeIs(2 + kChanges));
+  EXPECT_EQ(history->last_sequence, 2 + kChanges);
+  EXPECT_EQ(history->video.progress().stage(), absl::StrCat("stage ", kChanges - 1));
+  EXPECT_EQ(history->video.resume_point().step(), kChanges);
+}
+
+TEST_F(PostgresStoresTest, ARequestIdThatTwoFrontendsGetAtOnceMakesOneJob) {
+  StoreClient a(url_, "a"), b(url_, "b");
+  for (int i = 0; i < 50; ++i) {
+    absl::StatusOr<Created> of_b;
+    std::thread other([&] { of_b = b.Create(RequestNamed(absl::StrCat("once", i))); });
+    const auto of_a = a.Create(RequestNamed(absl::StrCat("once", i)));
+    other.join();
+    ASSERT_THAT(of_a, IsOk());
+    ASSERT_THAT(of_b, IsOk());
+    EXPECT_EQ(of_a->video.id(), of_b->video.id());
+    EXPECT_NE(of_a->replayed, of_b->replayed);
+  }
+}
+
+TEST_F(PostgresStoresTest, CallsFailWhileTheDatabaseIsAwayAndWorkAfterwards) {
+  CuttingProxy proxy(PostgresServer::Shared().port());
+  StoreClient frontend(Through(proxy, url_), "a", {.patience = absl::Milliseconds(100)});
+  const JobId id = frontend.Create(RequestNamed("kept")).value().video.id();
+  proxy.SetAway(true);
+  EXPECT_THAT(frontend.Get(id).status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the database: ")));
+  EXPECT_THAT(frontend.Claim(id).status(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_GT(frontend.stores().Unwritable(), absl::ZeroDuration());
+  proxy.SetAway(false);
+  EXPECT_THAT(frontend.Claim(id), IsOk());
+  EXPECT_THAT(frontend.Get(id), IsOk());
+  EXPECT_EQ(frontend.stores().Unwritable(), absl::ZeroDuration());
+}
+
+// A frontend that could not renew a lease for the database's absence keeps its run.
+TEST_F(PostgresStoresTest, LeasesDoNotCountUntilTheDatabaseHasBeenBackForALease) {
+  CuttingProxy proxy(PostgresServer::Shared().port());
+  StoreClient of_run(url_, "a"),
+      other(Through(proxy, url_), "b", {.grace = absl::Seconds(1), .patience = absl::Milliseconds(100)});
+  const JobId id = of_run.Create(RequestNamed("run")).value().video.id();
+  const Attempt attempt = of_run.Claim(id).value().attempt;
+  PostgresServer::Execute(url_, "UPDATE kinora.jobs SET lease_micros = 0");
+  EXPECT_THAT(other.LostRuns(), SizeIs(1));
+  proxy.SetAway(true);
+  EXPECT_THAT(other.Get(id).status(), StatusIs(absl::StatusCode::kUnavailable));
+  proxy.SetAway(false);
+  EXPECT_THAT(other.LostRuns(), IsEmpty());
+  EXPECT_THAT(other.Requeue(attempt, {.why = "lost", .if_lost = true}).status(), StatusIs(absl::StatusCode::kAborted));
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (other.LostRuns().empty() && absl::Now() < end) {
+  }
+  EXPECT_THAT(other.Requeue(attempt, {.why = "lost", .if_lost = true}), IsOk());
+}
+
+TEST_F(PostgresStoresTest, ANameWithoutATextInTheDatabaseIsUnknown) {
+  StoreClient frontend(url_, "a");
+  const std::string name("a\0b", 3);
+  EXPECT_THAT(frontend.Get(name).status(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(frontend.Claim(name).status(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(frontend.Create(RequestNamed(name)).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(PostgresStoresTest, FrontendsThatStartAtOnceMakeOneSchema) {
+  std::vector<std::thread> starts;
+  for (int i = 0; i < 4; ++i) starts.emplace_back([&, i] { StoreClient frontend(url_, absl::StrCat(i)); });
+  for (std::thread& start : starts) start.join();
+  EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.schema_version").Int(0, 0), 1);
+}
+
+absl::Status OpenStatus(const std::string& url) {
+  return PostgresStores::Open({.driver = &PostgresServer::Driver(), .url = url}).status();
+}
+
+TEST_F(PostgresStoresTest, ANewerSchemaIsUsedOnlyIfItSaysThatItCanBe) {
+  { StoreClient frontend(url_, "a"); }
+  PostgresServer::Execute(url_, "UPDATE kinora.schema_version SET version = 1000");
+  EXPECT_THAT(OpenStatus(url_), IsOk());
+  PostgresServer::Execute(url_, "UPDATE kinora.schema_version SET oldest_reader = 1000");
+  EXPECT_THAT(OpenStatus(url_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("schema 1000, which this version cannot use")));
+}
+
+TEST_F(PostgresStoresTest, ARoleThatMayNotCreateTheSchemaIsToldHow) {
+  PostgresServer::Execute(url_, "DROP ROLE IF EXISTS humble; CREATE ROLE humble LOGIN");
+  const std::string humble = absl::StrReplaceAll(url_, {{"kinora@", "humble@"}});
+  EXPECT_THAT(OpenStatus(humble),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("CREATE SCHEMA kinora AUTHORIZATION")));
+  PostgresServer::Execute(url_, "CREATE SCHEMA kinora AUTHORIZATION humble");
+  EXPECT_THAT(OpenStatus(humble), IsOk());
+}
+
+}  // namespace
+}  // namespace kinora

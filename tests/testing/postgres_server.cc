@@ -1,0 +1,134 @@
+#include "tests/testing/postgres_server.h"
+
+#include <arpa/inet.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/base/check.h"
+#include "server/frontend/postgres/sql_module.h"
+
+namespace kinora {
+namespace {
+
+constexpr SqlConnection::Timeout kPatience = std::chrono::seconds(30);
+constexpr char kOwner[] = "kinora";
+
+std::string Program(const std::string& name) {
+  const std::filesystem::path versions = "/usr/lib/postgresql";
+  std::error_code error;
+  for (const auto& version : std::filesystem::directory_iterator(versions, error)) {
+    const std::filesystem::path path = version.path() / "bin" / name;
+    if (std::filesystem::exists(path)) return path.string();
+  }
+  return "";
+}
+
+// The server refuses to run as root; Debian's package has a user for it. It ends with this process.
+std::vector<std::string> Unprivileged(std::vector<std::string> command) {
+  std::vector<std::string> prefix = {"/usr/bin/setpriv", "--pdeathsig", "KILL"};
+  if (getuid() == 0) {
+    for (const char* option : {"--reuid=postgres", "--regid=postgres", "--init-groups"}) prefix.emplace_back(option);
+  }
+  command.insert(command.begin(), prefix.begin(), prefix.end());
+  return command;
+}
+
+int FreePort() {
+  const int file = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof(address);
+  KINORA_CHECK(bind(file, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  KINORA_CHECK(getsockname(file, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(file);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+bool PostgresServer::IsInstalled() {
+  const bool installed = !Program("initdb").empty();
+  KINORA_CHECK(installed || std::getenv("KINORA_MUST_RUN") == nullptr)
+      << "PostgreSQL is not installed: run scripts/install-deps --ci";
+  return installed;
+}
+
+PostgresServer& PostgresServer::Shared() {
+  static PostgresServer server;
+  return server;
+}
+
+const SqlDriver& PostgresServer::Driver() {
+  static const SqlDriver* const driver = OpenPostgresDriver(KINORA_POSTGRESQL_MODULE).value();
+  return *driver;
+}
+
+PostgresServer::PostgresServer() : port_(FreePort()) {
+  if (getuid() == 0) {
+    const passwd* const user = getpwnam("postgres");
+    KINORA_CHECK(user != nullptr && chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) == 0);
+  }
+  const ProcessResult made =
+      RunProcess(Unprivileged({Program("initdb"), "--pgdata", directory_.File("data"), "--username", kOwner, "--auth",
+                               "trust", "--no-sync", "--encoding", "UTF8", "--locale", "C.UTF-8"}));
+  KINORA_CHECK(made.exit_status == 0) << made.err;
+  Start();
+}
+
+PostgresServer::~PostgresServer() { Kill(); }
+
+void PostgresServer::Start() {
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  std::string why;
+  while (absl::Now() < end) {  // again if processes of a killed server still end
+    process_ = std::make_unique<Subprocess>(
+        Unprivileged({Program("postgres"), "-D", directory_.File("data"), "-c", absl::StrCat("port=", port_), "-c",
+                      "listen_addresses=127.0.0.1", "-c", absl::StrCat("unix_socket_directories=", directory_.path()),
+                      "-c", "fsync=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB"}));
+    while (absl::Now() < end) {
+      std::unique_ptr<SqlConnection> connection;
+      const SqlResult failed = Driver().Connect(Url("postgres"), kPatience, connection);
+      if (!failed) return;
+      why = absl::StrCat(failed->message, "\n", process_->ErrSoFar());
+      if (why.find("pre-existing shared memory block") != std::string::npos) break;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+  }
+  KINORA_CHECK(false) << why;
+}
+
+void PostgresServer::Kill() {
+  kill(process_->pid(), SIGKILL);  // its other processes end when they notice
+  process_->Wait();
+}
+
+std::string PostgresServer::Url(const std::string& database) const {
+  return absl::StrCat("postgresql://", kOwner, "@127.0.0.1:", port_, "/", database);
+}
+
+std::string PostgresServer::NewDatabase() {
+  const std::string name = absl::StrCat("kinora", ++databases_);
+  Execute(Url("postgres"), absl::StrCat("CREATE DATABASE ", name));
+  return Url(name);
+}
+
+void PostgresServer::Execute(const std::string& url, const std::string& script) { Query(url, script); }
+
+SqlRows PostgresServer::Query(const std::string& url, const std::string& script) {
+  std::unique_ptr<SqlConnection> connection;
+  const SqlResult unreachable = Driver().Connect(url, kPatience, connection);
+  KINORA_CHECK(!unreachable) << url << ": " << unreachable->message;
+  SqlRows rows;
+  const SqlResult failed = connection->RunScript(script, kPatience, rows);
+  KINORA_CHECK(!failed) << script << ": " << failed->message;
+  return rows;
+}
+
+}  // namespace kinora
