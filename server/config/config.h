@@ -28,7 +28,8 @@ v1::WorkerConfig DefaultWorkerConfig();
 
 struct ConfigCommand {
   bool check = false;
-  bool describe = false;  // worker only
+  bool describe = false;     // worker only
+  std::string copy_store{};  // frontend only
   bool help = false;
   bool version = false;
 };

@@ -41,6 +41,10 @@ constexpr FlagSpec kConfigCommands[] = {
 constexpr FlagSpec kDescribe = {"describe", "",
                                 "print the model's description, for a frontend's model_description, and exit"};
 
+constexpr FlagSpec kCopyStore = {"copy-store", "sqlite|URL",
+                                 "copy all jobs of that store into --store, which must be empty, and exit; no frontend "
+                                 "may use either; if it was interrupted, it goes on where it was"};
+
 // The path of fields from the configuration down to a scalar.
 using FieldPath = std::vector<const FieldDescriptor*>;
 
@@ -130,7 +134,7 @@ struct FlagTable {
   explicit FlagTable(const Descriptor* type) {
     CollectFlags(type, {}, /*shown=*/true, flags);
     all.assign(std::begin(kConfigCommands), std::end(kConfigCommands));
-    if (IsWorker(type)) all.push_back(kDescribe);
+    all.push_back(IsWorker(type) ? kDescribe : kCopyStore);
     all.insert(all.end(), StandardFlags().begin(), StandardFlags().end());
     shown = all;
     for (const Flag& flag : flags) {
@@ -238,6 +242,7 @@ absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& argume
   }
   const ConfigCommand command{.check = line.Has("check-config"),
                               .describe = line.Has("describe"),
+                              .copy_store = line.Get("copy-store").value_or(""),
                               .help = line.Has("help"),
                               .version = line.Has("version")};
   if (command.help || command.version) return command;

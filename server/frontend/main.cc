@@ -24,6 +24,7 @@
 #include "server/config/program_help.h"
 #include "server/frontend/descriptor_budget.h"
 #include "server/frontend/frontend.h"
+#include "server/frontend/stores.h"
 #include "server/frontend/worker_check.h"
 #include "server/net/grpc_log.h"
 
@@ -142,6 +143,17 @@ int Serve(v1::FrontendConfig config) {
   return wrong.why().ok() ? 0 : Complain(wrong.why(), 2);
 }
 
+int CopyStoreAndTell(const std::string& from, const v1::FrontendConfig& config) {
+  absl::StatusOr<StateDirectory> state = StateDirectory::Lock(config.state_directory());
+  if (!state.ok()) return Complain(state.status(), 1);
+  const absl::StatusOr<StoreSummary> copied = CopyIntoStore(from, config, *state);
+  if (!copied.ok()) return Complain(copied.status(), absl::IsInvalidArgument(copied.status()) ? 2 : 1);
+  std::printf("copied %lld jobs with %lld events, %lld models and %lld inputs; sha256 of all rows on both sides: %s\n",
+              static_cast<long long>(copied->jobs), static_cast<long long>(copied->events),
+              static_cast<long long>(copied->models), static_cast<long long>(copied->inputs), copied->sha256.c_str());
+  return 0;
+}
+
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-frontend");
   umask(0077);  // files created here and by the workers are private to the user
@@ -160,6 +172,7 @@ int Main(const std::vector<std::string>& arguments) {
     return 0;
   }
   StartLog(config);
+  if (!command->copy_store.empty()) return CopyStoreAndTell(command->copy_store, config);
 
   return Serve(std::move(config));
 }

@@ -11,7 +11,9 @@
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_frontend_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
+#include "server/frontend/jobs/sqlite_store_rows.h"
 #include "server/frontend/jobs/state_guard.h"
+#include "server/frontend/postgres/postgres_store_rows.h"
 #include "server/frontend/postgres/postgres_stores.h"
 #include "server/frontend/postgres/sql_module.h"
 
@@ -93,14 +95,41 @@ absl::StatusOr<std::unique_ptr<Stores>> OpenPostgres(const v1::FrontendConfig& c
   return stores;
 }
 
+absl::Status Named(const char* field, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(field, ": ", std::string(status.message())));
+}
+
+enum class Side { kFrom, kTo };
+
+absl::StatusOr<std::unique_ptr<StoreRows>> OpenRows(const std::string& store, const StateDirectory& state, Side side) {
+  if (IsDatabaseUrl(store)) {
+    KINORA_ASSIGN_OR_RETURN(const SqlDriver* const driver, OpenPostgresDriver());
+    return PostgresStoreRows::Open(*driver, store);
+  }
+  if (store != "sqlite") return absl::InvalidArgumentError("only sqlite and postgresql://… can be copied");
+  return side == Side::kFrom ? SqliteStoreRows::Open(state.File("jobs.db"))
+                             : SqliteStoreRows::Create(state.File("jobs.db"));
+}
+
 }  // namespace
+
+absl::StatusOr<StoreSummary> CopyIntoStore(const std::string& from, const v1::FrontendConfig& config,
+                                           const StateDirectory& state) {
+  const std::string to = StoreOf(config);
+  if (from == to) return absl::InvalidArgumentError("copy-store: is the same as store");
+  const auto source = OpenRows(from, state, Side::kFrom);
+  if (!source.ok()) return Named("copy-store", source.status());
+  const auto destination = OpenRows(to, state, Side::kTo);
+  if (!destination.ok()) return Named("store", destination.status());
+  return CopyStore(**source, **destination);
+}
 
 absl::StatusOr<std::unique_ptr<Stores>> OpenStores(const v1::FrontendConfig& config, const StateDirectory& state,
                                                    Clock& clock, StoresOptions options) {
   if (!IsDatabaseUrl(StoreOf(config))) return OpenSqlite(config, state, clock, std::move(options));
   auto stores = OpenPostgres(config, std::move(options));
   if (stores.ok()) return stores;
-  return absl::Status(stores.status().code(), absl::StrCat("store: ", std::string(stores.status().message())));
+  return Named("store", stores.status());
 }
 
 absl::Status CheckStore(const v1::FrontendConfig& config) {

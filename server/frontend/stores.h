@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/jobs/state_watch.h"
+#include "server/frontend/jobs/store_copy.h"
 
 namespace kinora {
 
@@ -47,6 +49,11 @@ struct StoresOptions {
 // Errors name the field of the configuration.
 absl::StatusOr<std::unique_ptr<Stores>> OpenStores(const v1::FrontendConfig& config, const StateDirectory& state,
                                                    Clock& clock, StoresOptions options);
+
+// Copies the store `from` (a value of FrontendConfig.store) into the one of the configuration, which no frontend has
+// used (store_copy.h). Errors: as OpenStores and CopyStore.
+absl::StatusOr<StoreSummary> CopyIntoStore(const std::string& from, const v1::FrontendConfig& config,
+                                           const StateDirectory& state);
 
 // Checks, without connecting, that the stores of this configuration can be opened here. InvalidArgument, with the
 // field.

@@ -26,7 +26,7 @@ namespace kinora {
 
 class SqliteFile : public JobTransactions {
  public:
-  // `path` ":memory:" stores nothing on disk, for --job-store=memory and tests; reads then run on the writer thread.
+  // `path` ":memory:" stores nothing on disk, for --store=memory and tests; reads then run on the writer thread.
   // Otherwise options.watch also watches `path` and its log, "<path>.reserve" is disk space for deletes on a full disk,
   // and "<path>.commits" has the number of the last commit (commit_mark.h). DataLoss also if commits are missing.
   static absl::StatusOr<std::unique_ptr<SqliteFile>> Open(const std::string& path, Clock& clock, EventListener listener,

@@ -165,12 +165,14 @@ absl::Status SqliteJobTables::Insert(const JobRecord& record, const std::string&
   KINORA_RETURN_IF_ERROR(insert.Run());
   KINORA_RETURN_IF_ERROR(Seal(record.video.id()));
   if (!record.detach) KINORA_RETURN_IF_ERROR(FrontendTables(*database_).Tie(record.video.id(), tied_to));
-  return AddEvent(event);
+  return AddEvent(event.video_id(), event.sequence(), event.SerializeAsString());
 }
 
 absl::Status SqliteJobTables::Save(const JobRecord& record, const v1::VideoEvent& event) {
   KINORA_RETURN_IF_ERROR(Update(record));
-  if (event.event_case() != v1::VideoEvent::EVENT_NOT_SET) KINORA_RETURN_IF_ERROR(AddEvent(event));
+  if (event.event_case() != v1::VideoEvent::EVENT_NOT_SET) {
+    KINORA_RETURN_IF_ERROR(AddEvent(record.video.id(), event.sequence(), event.SerializeAsString()));
+  }
   if (!IsTerminal(record.video.state())) return absl::OkStatus();
   if (!record.detach) KINORA_RETURN_IF_ERROR(FrontendTables(*database_).Untie(record.video.id()));
   return record.delete_requested ? Hide(record.video.id()) : absl::OkStatus();
@@ -192,10 +194,10 @@ absl::Status SqliteJobTables::Update(const JobRecord& record) {
   return Seal(record.video.id());
 }
 
-absl::Status SqliteJobTables::AddEvent(const v1::VideoEvent& event) {
+absl::Status SqliteJobTables::AddEvent(const JobId& id, int64_t sequence, const std::string& event) {
   KINORA_ASSIGN_OR_RETURN(Statement insert, database_->Prepare("INSERT INTO events (job, sequence, event, checksum) "
                                                                "VALUES (?1, ?2, ?3, record_checksum(?1, ?2, ?3))"));
-  return insert.Bind(event.video_id()).Bind(event.sequence()).BindBlob(event.SerializeAsString()).Run();
+  return insert.Bind(id).Bind(sequence).BindBlob(event).Run();
 }
 
 absl::StatusOr<std::vector<v1::VideoEvent>> SqliteJobTables::EventsAfter(const JobId& id, int64_t sequence) {

@@ -41,14 +41,14 @@ class SqliteJobTables : public JobTables {
 
   absl::Status Update(const JobRecord& record);
   absl::StatusOr<std::vector<JobRecord>> LeasedToOthers(const FrontendId& owner);  // skips damaged records
+  absl::Status AddEvent(const JobId& id, int64_t sequence, const std::string& event);
+  absl::Status Seal(const JobId& id);  // writes the record's checksum
   // Reads all jobs and models and logs the damaged ones. Such a job can only be hidden.
   absl::Status LogDamaged();
 
  private:
   SqliteJobTables(std::unique_ptr<Database> database, Clock& clock) : database_(std::move(database)), clock_(clock) {}
   absl::Status CheckTables();
-  absl::Status AddEvent(const v1::VideoEvent& event);
-  absl::Status Seal(const JobId& id);                              // writes the record's checksum
   absl::Status NotFound(const JobId& id, const char* field = "");  // field: "NAME: " of a request, or none
 
   std::unique_ptr<Database> database_;

@@ -64,11 +64,10 @@ CREATE TABLE frontends (id text COLLATE "C" PRIMARY KEY, address text NOT NULL, 
   WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 )sql"};
 constexpr auto kVersion = static_cast<int64_t>(kSteps.size());
-constexpr int64_t kOldestReader = 1;  // oldest version whose frontends can use the present schema
 
 class Migration {
  public:
-  explicit Migration(SqlConnection& connection) : connection_(connection) {}
+  Migration(SqlConnection& connection, SchemaUse use) : connection_(connection), use_(use) {}
 
   absl::StatusOr<bool> Run() {
     KINORA_ASSIGN_OR_RETURN(const int64_t server, Ask("SELECT current_setting('server_version_num')"));
@@ -118,21 +117,26 @@ class Migration {
     }
     KINORA_ASSIGN_OR_RETURN(const int64_t version, Ask("SELECT version FROM schema_version"));
     KINORA_ASSIGN_OR_RETURN(const int64_t oldest_reader, Ask("SELECT oldest_reader FROM schema_version"));
-    if (oldest_reader > kVersion) {
+    if (oldest_reader == kBeingCopied && use_ != SchemaUse::kCopy) {
+      return absl::FailedPreconditionError(
+          "a copy into the database has not ended; run kinora-frontend --copy-store again");
+    }
+    if (oldest_reader > kVersion && oldest_reader != kBeingCopied) {
       return absl::FailedPreconditionError(
           absl::StrCat("the database has schema ", version, ", which this version cannot use; it has ", kVersion,
                        "; run a newer version, or restore a backup from before the upgrade"));
     }
     if (version >= kVersion) return false;
     for (int64_t step = version; step < kVersion; ++step) KINORA_RETURN_IF_ERROR(Do(kSteps[step]));
-    KINORA_RETURN_IF_ERROR(
-        Do(absl::StrCat("UPDATE schema_version SET version = ", kVersion, ", oldest_reader = ", kOldestReader)));
+    KINORA_RETURN_IF_ERROR(Do(
+        absl::StrCat("UPDATE schema_version SET version = ", kVersion, ", oldest_reader = ", kPostgresOldestReader)));
     if (version > 0) Log(Severity::kInfo, "job_store_migrated", {{"from", version}, {"to", kVersion}});
     return version == 0;
   }
 
   static constexpr SqlConnection::Timeout kPatience = std::chrono::minutes(10);  // a step may rewrite a table
   SqlConnection& connection_;
+  const SchemaUse use_;
 };
 
 }  // namespace
@@ -144,11 +148,11 @@ const char kPostgresGreeting[] =
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 
-absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline) {
+absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline, SchemaUse use) {
   absl::StatusOr<SqlConnection*> connection = session.Connect();
   while (!connection.ok() && session.Pause(0, deadline)) connection = session.Connect();
   KINORA_RETURN_IF_ERROR(connection.status());
-  const absl::StatusOr<bool> prepared = Migration(**connection).Run();
+  const absl::StatusOr<bool> prepared = Migration(**connection, use).Run();
   session.Drop();
   return prepared;
 }

@@ -5,6 +5,8 @@
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_SCHEMA_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_SCHEMA_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "server/frontend/postgres/sql_session.h"
 
@@ -13,10 +15,15 @@ namespace kinora {
 // Prepares each connection: where names are looked up, and limits on what a stuck transaction can hold up.
 extern const char kPostgresGreeting[];
 
+inline constexpr int64_t kPostgresOldestReader = 1;        // oldest version whose frontends can use the present schema
+inline constexpr int64_t kBeingCopied = int64_t{1} << 62;  // as oldest_reader: only a copy goes on with it
+
+enum class SchemaUse { kServe, kCopy };
+
 // Creates the schema or brings it up to date, one frontend at a time, and returns whether there was none. `session` has
 // no greeting. FailedPrecondition:
 // the server is too old, the schema is too new, or the role may not create it.
-absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline);
+absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline, SchemaUse use = SchemaUse::kServe);
 
 }  // namespace kinora
 

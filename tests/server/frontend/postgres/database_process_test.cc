@@ -59,6 +59,29 @@ TEST_F(DatabaseProcess, KillNineLosesNoAcceptedJobAndTheNextProcessRunsThem) {
   EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.jobs WHERE state = 4").Int(0, 0), 10);
 }
 
+TEST_F(DatabaseProcess, AStoreIsCopiedIntoADatabaseAndServedFromThere) {
+  Serve();
+  auto worker = Join("one");
+  const std::string done = Create(), waits = Create();
+  worker->Complete(worker->AwaitRun(), "bytes");
+  const v1::Video completed = AwaitEnd(done);
+  worker.reset();
+  EXPECT_EQ(End(SIGTERM), 0);
+  const std::vector<std::string> copy = {"--state-directory", directory_.File("state"), "--store", url_,
+                                         "--copy-store=sqlite"};
+  EXPECT_EQ(Run(copy), 0) << LogText();
+  EXPECT_EQ(Run(copy), 1);
+  EXPECT_THAT(LogText(), HasSubstr("the database has jobs"));
+
+  ServeFromDatabase();
+  EXPECT_EQ(Get(done).SerializeAsString(), completed.SerializeAsString());
+  worker = Join("two");
+  const v1::Run run = worker->AwaitRun();
+  EXPECT_EQ(run.video_id(), waits);
+  worker->Complete(run, "bytes");
+  EXPECT_EQ(AwaitEnd(waits).state(), v1::Video::COMPLETED);
+}
+
 TEST_F(DatabaseProcess, ARunOutlivesItsDatabasesRestart) {
   PostgresServer server;
   url_ = server.NewDatabase();
