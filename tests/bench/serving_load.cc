@@ -5,7 +5,7 @@
 // With --http-rate or --http-watchers, also on a gateway in front of it: event streams and creations over HTTP.
 //
 //   serving_load [--rate 100] [--duration 10m] [--watchers 1000] [--groups 8] [--run 50ms] [--folder DIR]
-//                [--http-rate 0] [--http-watchers 0]
+//                [--http-rate 0] [--http-watchers 0] [--store sqlite]
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -42,13 +42,14 @@ constexpr FlagSpec kFlags[] = {
     {"run", "DURATION", "after which a group ends its job; absent: 50ms"},
     {"http-rate", "N", "jobs created per second through a gateway; absent: 0"},
     {"http-watchers", "N", "event streams through a gateway, of a job that does not move; absent: 0"},
+    {"store", "sqlite|URL", "where jobs are stored; a database must be empty; absent: sqlite"},
     {"folder", "FOLDER", "where the state is kept, on the disk that is meant; absent: a temporary one"},
 };
 
 struct Load {
   int rate = 100, watchers = 1000, groups = 8, http_rate = 0, http_watchers = 0;
   absl::Duration duration = absl::Minutes(10), run = absl::Milliseconds(50);
-  std::string folder;
+  std::string folder, store;
   std::string File(const std::string& name) const { return folder + "/" + name; }
 };
 
@@ -165,6 +166,7 @@ std::vector<std::string> FrontendCommand(const Load& load) {
   WriteFile(load.File("idle.textproto"), Model("idle").SerializeAsString());
   return {KINORA_FRONTEND_BINARY,
           "--address=unix:" + load.File("api.sock"),
+          "--store=" + load.store,
           "--state-directory=" + load.File("state"),
           "--http-address=",
           "--min-free-bytes=0",
@@ -320,6 +322,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (const auto run = line->GetDuration("run"); run.ok() && *run) load.run = **run;
   const TemporaryDirectory own;
   load.folder = line->Get("folder").value_or(own.path());
+  load.store = line->Get("store").value_or("sqlite");
   return Run(load);
 }
 
