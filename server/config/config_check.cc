@@ -94,7 +94,8 @@ void CheckStoreField(const v1::FrontendConfig& config, std::vector<FieldViolatio
   }
   const std::string store = StoreOf(config);
   if (IsDatabaseUrl(store) || store == "sqlite" || store == "memory") return;
-  const std::string shown = absl::StrContains(store, "://") ? store.substr(0, store.find("://") + 3) : store;
+  const bool may_be_secret = store.find_first_of("=@") != std::string::npos;
+  const std::string shown = may_be_secret ? store.substr(0, store.find_first_of(":=")) + "…" : store;
   out.push_back({config.store().empty() ? "job_store" : "store",
                  absl::StrCat("\"", shown, "\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE")});
 }

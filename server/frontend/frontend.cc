@@ -33,6 +33,7 @@
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/random_id.h"
+#include "server/frontend/jobs/shared_events.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
 #include "server/frontend/model_files.h"
@@ -46,6 +47,7 @@ namespace {
 
 constexpr int kHeartbeatsInTime = 5;                        // heartbeats that a worker should send within the timeout
 constexpr absl::Duration kLeaveStreams = absl::Seconds(2);  // for ranks of other hosts to hear that they are to leave
+constexpr absl::Duration kLook = absl::Seconds(2);          // between looks for changes whose answers were lost
 constexpr absl::Duration kCutStreams = absl::Seconds(1);    // for open watches to receive the end of their stream
 
 absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
@@ -122,14 +124,25 @@ class EmbeddedFrontend : public Frontend {
     options.listener = [this](const v1::VideoEvent& event) {
       job_metrics_.Observe(event);
       if (event.has_terminal()) queue_metrics_.Observe(event.terminal());
-      hub_->Publish(event);
+      shared_events_ != nullptr ? shared_events_->Hear(event) : hub_->Publish(event);
       if (event.has_terminal()) housekeeper_->JobEnded(event.terminal());
     };
     KINORA_ASSIGN_OR_RETURN(stores_, OpenStores(config_, state_, clock_, std::move(options)));
     EndOtherLeases(stores_->frontends(), id_);  // the lock of the state or database proves that they are gone
-    events_ = std::make_unique<OwnEvents>(*hub_, stores_->jobs());
+    MakeEvents();
     queue_->SetStore(stores_->jobs());
     return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), home_->artifacts(), metrics_);
+  }
+
+  void MakeEvents() {
+    if (!stores_->is_database()) {
+      events_ = std::make_unique<OwnEvents>(*hub_, stores_->jobs());
+      return;
+    }
+    auto shared =
+        std::make_unique<SharedEvents>(*hub_, stores_->jobs(), kLook, std::make_unique<EventLoop>(clocks_.steady));
+    shared_events_ = shared.get();
+    events_ = std::move(shared);
   }
 
   absl::Status OpenInputs() {
@@ -147,6 +160,8 @@ class EmbeddedFrontend : public Frontend {
     options.known_models = std::move(known);
     options.owner = id_;
     options.lease = absl::Seconds(config_.lease_seconds());
+    if (stores_->is_database()) options.look_interval = kLook;
+    options.ends_runs_with_leases = false;  // the store is this frontend's alone
     options.artifact_directory = home_->ForWorkers();
     intake_ = std::make_unique<ArtifactIntake>(home_->artifacts(), clocks_.steady);
     options.intake = intake_.get();
@@ -388,6 +403,7 @@ class EmbeddedFrontend : public Frontend {
     join_port_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();
+    if (shared_events_ != nullptr) shared_events_->Stop();
     if (lease_ != nullptr) lease_->Stop();
     if (stores_ != nullptr) stores_->jobs().Flush();  // its last scan uses the dispatcher and the housekeeper
     if (housekeeper_ != nullptr) housekeeper_->Stop();
@@ -419,6 +435,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<InputStore> inputs_;  // declared before stores_, whose callbacks may use it
   std::unique_ptr<Stores> stores_;
   std::unique_ptr<EventSource> events_;
+  SharedEvents* shared_events_ = nullptr;  // the same, or null
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
   std::unique_ptr<ResumeFiles> points_;

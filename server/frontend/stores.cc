@@ -22,6 +22,8 @@ namespace {
 
 class SqliteStores : public Stores {
  public:
+  ~SqliteStores() override { jobs_->Flush(); }  // before what pending calls use is destroyed
+
   SqliteStores(std::unique_ptr<SqliteJobStore> jobs, Clock& clock, bool is_new)
       : is_new_(is_new), jobs_(std::move(jobs)), frontends_(jobs_->file(), clock) {}
 
@@ -30,6 +32,7 @@ class SqliteStores : public Stores {
   InputRecords& inputs() override { return inputs_; }
   FrontendRecords& frontends() override { return frontends_; }
   bool is_new() const override { return is_new_; }
+  bool is_database() const override { return false; }
   absl::Status CheckState() override { return jobs_->file().CheckState(); }
   absl::Duration Unwritable() const override { return jobs_->file().Unwritable(); }
   void StopWatching() override {}
@@ -63,6 +66,7 @@ class DatabaseStores : public Stores {
   DatabaseStores(StateWatch watch, std::function<void()> on_lost) : guard_(std::move(watch), std::move(on_lost)) {}
 
   absl::Status Open(PostgresOptions options) {
+    options.check_state = [this] { return guard_.Check(); };
     options.on_taken = [this] {
       guard_.Lose(WithErrorInfo(absl::UnavailableError("another frontend has taken this one's database; this one "
                                                        "accepts no more jobs"),
@@ -77,6 +81,7 @@ class DatabaseStores : public Stores {
   InputRecords& inputs() override { return stores_->inputs(); }
   FrontendRecords& frontends() override { return stores_->frontends(); }
   bool is_new() const override { return stores_->is_new(); }
+  bool is_database() const override { return true; }
   absl::Status CheckState() override { return guard_.Check(); }
   absl::Duration Unwritable() const override { return stores_->Unwritable(); }
   void StopWatching() override { stores_->StopWatching(); }

@@ -70,7 +70,7 @@ const SqlDriver& PostgresServer::Driver() {
   return *driver;
 }
 
-PostgresServer::PostgresServer() : port_(FreePort()) {
+PostgresServer::PostgresServer() {
   if (getuid() == 0) {
     const passwd* const user = getpwnam("postgres");
     KINORA_CHECK(user != nullptr && chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) == 0);
@@ -88,16 +88,20 @@ void PostgresServer::Start() {
   const absl::Time end = absl::Now() + absl::Seconds(60);
   std::string why;
   while (absl::Now() < end) {  // again if processes of a killed server still end
+    if (process_ == nullptr) port_ = FreePort();
     process_ = std::make_unique<Subprocess>(
         Unprivileged({Program("postgres"), "-D", directory_.File("data"), "-c", absl::StrCat("port=", port_), "-c",
                       "listen_addresses=127.0.0.1", "-c", absl::StrCat("unix_socket_directories=", directory_.path()),
                       "-c", "fsync=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB"}));
     while (absl::Now() < end) {
       std::unique_ptr<SqlConnection> connection;
-      const SqlResult failed = Driver().Connect(Url("postgres"), kPatience, connection);
+      const SqlResult failed = Driver().Connect(OverSocket("postgres"), connection);
       if (!failed) return;
       why = absl::StrCat(failed->message, "\n", process_->ErrSoFar());
-      if (why.find("pre-existing shared memory block") != std::string::npos) break;
+      const bool again = why.find("pre-existing shared memory block") != std::string::npos;
+      const bool taken = why.find("Address already in use") != std::string::npos;
+      if (taken) process_.reset();
+      if (again || taken) break;
       absl::SleepFor(absl::Milliseconds(20));
     }
   }
@@ -113,9 +117,14 @@ std::string PostgresServer::Url(const std::string& database) const {
   return absl::StrCat("postgresql://", kOwner, "@127.0.0.1:", port_, "/", database);
 }
 
+// Another server may have taken the port.
+std::string PostgresServer::OverSocket(const std::string& database) const {
+  return absl::StrCat("postgresql:///", database, "?user=", kOwner, "&port=", port_, "&host=", directory_.path());
+}
+
 std::string PostgresServer::NewDatabase() {
-  const std::string name = absl::StrCat("kinora", ++databases_);
-  Execute(Url("postgres"), absl::StrCat("CREATE DATABASE ", name));
+  const std::string name = absl::StrCat("kinora", ++databases_, "_", getpid());
+  Execute(OverSocket("postgres"), absl::StrCat("CREATE DATABASE ", name));
   return Url(name);
 }
 
@@ -123,7 +132,7 @@ void PostgresServer::Execute(const std::string& url, const std::string& script) 
 
 SqlRows PostgresServer::Query(const std::string& url, const std::string& script) {
   std::unique_ptr<SqlConnection> connection;
-  const SqlResult unreachable = Driver().Connect(url, kPatience, connection);
+  const SqlResult unreachable = Driver().Connect(url, connection);
   KINORA_CHECK(!unreachable) << url << ": " << unreachable->message;
   SqlRows rows;
   const SqlResult failed = connection->RunScript(script, kPatience, rows);

@@ -34,6 +34,7 @@ class PostgresServer {
 
  private:
   std::string Url(const std::string& database) const;
+  std::string OverSocket(const std::string& database) const;
 
   TemporaryDirectory directory_;
   int port_ = 0;

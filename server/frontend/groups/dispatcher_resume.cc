@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "server/common/metrics.h"
+#include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/resume_files.h"
@@ -121,7 +122,9 @@ void Dispatcher::Impl::Resuming::OnStored(Impl& self, const Attempt& attempt, co
                                           const Replaced& replaced) {
   if (!replaced.ok()) {
     Refuse(mark, replaced.status());
-    return self.options_.points->Delete(mark);
+    // The record may name the file nevertheless; it goes with the job then.
+    if (ErrorReason(replaced.status()) != "COMMIT_UNKNOWN") self.options_.points->Delete(mark);
+    return;
   }
   if (self.metrics_ != nullptr) self.metrics_->resume_points_accepted_total.Increment();
   if (RunningJob* const run = self.Current(attempt)) {

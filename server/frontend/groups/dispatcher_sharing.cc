@@ -79,7 +79,7 @@ void Dispatcher::Impl::Sharing::OnOwn(Impl& self, const UnfinishedJob& job) {
 }
 
 void Dispatcher::Impl::Sharing::Trust(Impl& self, RunningJob& run, absl::Time asked) {
-  if (!IsShared(self)) return;
+  if (!IsShared(self) || !self.options_.ends_runs_with_leases) return;
   run.trusted_until = asked + self.options_.lease - self.options_.lease / kMarginShare;
   self.loop_->PostAt(run.trusted_until, [&self, attempt = run.attempt] {
     RunningJob* const late = self.Current(attempt);

@@ -14,7 +14,7 @@ constexpr int kResumeField = 1000;  // a ResumeMark; Video never gets a field of
 
 absl::Status Damaged(const JobId& id) {
   return absl::DataLossError(
-      absl::StrCat("jobs.db: the record of job \"", absl::CHexEscape(id), "\" is damaged; delete the job"));
+      absl::StrCat("the record of job \"", absl::CHexEscape(id), "\" is damaged; delete the job"));
 }
 
 std::string VideoColumn(const v1::Video& video, const std::optional<v1::ResumeMark>& resume) {

@@ -1,8 +1,8 @@
 // Stores jobs and their events. store_call.h says how it is called. Each call is one transaction of state, event and
 // idempotency key together.
 //
-// The store passes every stored event to its EventListener after the commit and before the call's `done`, in commit
-// order.
+// The store passes every stored event to its EventListener after the commit and before the call's `done`; those of one
+// job in commit order. Not after an error with COMMIT_UNKNOWN.
 //
 // Errors of any call, besides those of store_call.h: NotFound (no such job; ErrorInfo EXPIRED if it has expired),
 // Aborted (the attempt is no longer the current one: stop working on it).

@@ -69,24 +69,12 @@ class PostgresConnection : public SqlConnection {
   }
   ~PostgresConnection() override { PQfinish(connection_); }
 
-  // Waits for the connection that was begun.
-  SqlResult Complete(Timeout timeout) {
-    if (PQstatus(connection_) == CONNECTION_BAD) return Lost();
-    const Clock::time_point end = Clock::now() + timeout;
-    for (PostgresPollingStatusType next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK;
-         next = PQconnectPoll(connection_)) {
-      if (next == PGRES_POLLING_FAILED) return Lost();
-      if (!Await(next == PGRES_POLLING_READING ? POLLIN : POLLOUT, end)) return Lost("no connection in time");
-    }
-    return PQsetnonblocking(connection_, 1) == 0 ? SqlResult() : Lost();
-  }
-
-  SqlResult Run(const char* sql, const SqlValues& values, Timeout timeout, SqlRows& rows) override {
+  SqlResult Run(const std::string& sql, const SqlValues& values, Timeout timeout, SqlRows& rows) override {
     const Clock::time_point end = Clock::now() + timeout;
     const auto known = prepared_.find(sql);
     std::string name = known == prepared_.end() ? "s" + std::to_string(prepared_.size()) : known->second;
     if (known == prepared_.end()) {
-      if (PQsendPrepare(connection_, name.c_str(), sql, 0, nullptr) == 0) return Lost();
+      if (PQsendPrepare(connection_, name.c_str(), sql.c_str(), 0, nullptr) == 0) return Lost();
       if (SqlResult failed = Answer(end, rows)) return failed;
       prepared_.emplace(sql, name);
     }
@@ -107,17 +95,6 @@ class PostgresConnection : public SqlConnection {
   SqlResult RunScript(const std::string& sql, Timeout timeout, SqlRows& rows) override {
     if (PQsendQuery(connection_, sql.c_str()) == 0) return Lost();
     return Answer(Clock::now() + timeout, rows);
-  }
-
-  SqlResult AwaitNews(int wake, Timeout timeout, std::vector<std::string>& payloads) override {
-    pollfd files[] = {{PQsocket(connection_), POLLIN, 0}, {wake, POLLIN, 0}};
-    poll(files, 2, static_cast<int>(timeout.count()));
-    if (PQconsumeInput(connection_) == 0) return Lost();
-    while (PGnotify* const news = PQnotifies(connection_)) {
-      payloads.emplace_back(news->extra);
-      PQfreemem(news);
-    }
-    return std::nullopt;
   }
 
  private:
@@ -164,25 +141,22 @@ class PostgresConnection : public SqlConnection {
   }
 
   PGconn* const connection_;
-  std::unordered_map<const char*, std::string> prepared_;  // names, by the statement's address
+  std::unordered_map<std::string, std::string> prepared_;  // names, by the statement
 };
 
 class PostgresDriver : public SqlDriver {
  public:
-  SqlResult Connect(const std::string& url, SqlConnection::Timeout timeout,
-                    std::unique_ptr<SqlConnection>& connection) const override {
+  SqlResult Connect(const std::string& url, std::unique_ptr<SqlConnection>& connection) const override {
     // Values that the URL, which is expanded last, can replace.
-    const char* const keys[] = {"application_name",
-                                "keepalives_idle",
-                                "keepalives_interval",
-                                "keepalives_count",
-                                "tcp_user_timeout",
-                                "target_session_attrs",
-                                "dbname",
-                                nullptr};
-    const char* const values[] = {"kinora-frontend", "5", "2", "3", "10000", "read-write", url.c_str(), nullptr};
-    auto begun = std::make_unique<PostgresConnection>(PQconnectStartParams(keys, values, /*expand_dbname=*/1));
-    if (SqlResult failed = begun->Complete(timeout)) return failed;
+    const char* const keys[] = {"application_name",     "connect_timeout",  "keepalives_idle",
+                                "keepalives_interval",  "keepalives_count", "tcp_user_timeout",
+                                "target_session_attrs", "dbname",           nullptr};
+    const char* const values[] = {"kinora-frontend", "3", "5", "2", "3", "10000", "read-write", url.c_str(), nullptr};
+    PGconn* const made = PQconnectdbParams(keys, values, /*expand_dbname=*/1);
+    auto begun = std::make_unique<PostgresConnection>(made);
+    if (PQstatus(made) != CONNECTION_OK || PQsetnonblocking(made, 1) != 0) {
+      return SqlError{.lost = true, .message = FirstLine(PQerrorMessage(made))};
+    }
     connection = std::move(begun);
     return std::nullopt;
   }
@@ -190,11 +164,14 @@ class PostgresDriver : public SqlDriver {
   SqlResult CheckUrl(const std::string& url) const override {
     char* why = nullptr;
     PQconninfoOption* const options = PQconninfoParse(url.c_str(), &why);
-    SqlResult failure;
-    if (options == nullptr) failure = SqlError{.message = FirstLine(why == nullptr ? "" : why)};
+    const std::string message = FirstLine(why == nullptr ? "" : why);
+    const bool valid = options != nullptr;
     PQconninfoFree(options);
     PQfreemem(why);
-    return failure;
+    if (valid) return std::nullopt;
+    // Other messages quote what may be a part of the password.
+    if (message.rfind("invalid URI query parameter", 0) == 0) return SqlError{.message = message};
+    return SqlError{.message = "is not a valid URL; write special characters of the user and password as %XX"};
   }
 };
 

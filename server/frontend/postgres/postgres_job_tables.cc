@@ -81,11 +81,6 @@ SqlValues StateOf(const JobRecord& record) {
           record.last_sequence};
 }
 
-// Whether other frontends should hear of it before they look the next time.
-bool IsNews(const JobRecord& record) {
-  return record.cancel_requested || record.video.state() == v1::Video::QUEUED || IsTerminal(record.video.state());
-}
-
 }  // namespace
 
 absl::Time PostgresJobTables::Now() { return transaction_.Now().value_or(absl::UnixEpoch()); }
@@ -104,8 +99,8 @@ absl::Status PostgresJobTables::NotFound(const JobId& id, const char* field) {
 
 absl::StatusOr<JobRecord> PostgresJobTables::Load(const JobId& id) {
   if (!CanBeStored(id)) return NotFound(id);
-  constexpr char kRead[] = KINORA_SELECT_JOBS "WHERE j.id = $1 AND j.hidden = 0";
-  constexpr char kLock[] = KINORA_SELECT_JOBS "WHERE j.id = $1 AND j.hidden = 0 FOR NO KEY UPDATE OF j, r";
+  static constexpr char kRead[] = KINORA_SELECT_JOBS "WHERE j.id = $1 AND j.hidden = 0";
+  static constexpr char kLock[] = KINORA_SELECT_JOBS "WHERE j.id = $1 AND j.hidden = 0 FOR NO KEY UPDATE OF j, r";
   KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction_.Run(transaction_.writes() ? kLock : kRead, {id}));
   if (rows.size() == 0) return NotFound(id);
   loaded_[id] = rows.Bytes(0, 1);
@@ -128,9 +123,8 @@ absl::Status PostgresJobTables::Insert(const JobRecord& record, const std::strin
           "WITH job AS (INSERT INTO jobs (id, state, expire_micros, owner, lease_micros, queued_micros, "
           "cancel_requested, lost_groups, last_sequence, request_id, fingerprint, scheduling, detach, tied_to) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)), "
-          "record AS (INSERT INTO records (job, video) VALUES ($1, $15)), "
-          "event AS (INSERT INTO events (job, sequence, event) VALUES ($1, $16, $17)) "
-          "SELECT pg_notify('kinora', $1)",
+          "record AS (INSERT INTO records (job, video) VALUES ($1, $15)) "
+          "INSERT INTO events (job, sequence, event) VALUES ($1, $16, $17)",
           values)
       .status();
 }
@@ -142,8 +136,7 @@ absl::Status PostgresJobTables::Save(const JobRecord& record, const v1::VideoEve
   const bool changed = video != loaded_[record.video.id()];
   SqlValues values = StateOf(record);
   for (SqlValue& value : SqlValues{int64_t{ended}, int64_t{ended && record.delete_requested}, int64_t{changed},
-                                   std::move(video), int64_t{has_event}, event.sequence(), event.SerializeAsString(),
-                                   int64_t{(has_event && IsNews(record)) || record.cancel_requested}}) {
+                                   std::move(video), int64_t{has_event}, event.sequence(), event.SerializeAsString()}) {
     values.push_back(std::move(value));
   }
   return transaction_
@@ -153,9 +146,8 @@ absl::Status PostgresJobTables::Save(const JobRecord& record, const v1::VideoEve
           "tied_to = CASE WHEN $10 = 1::bigint THEN '' ELSE tied_to END, "
           "hidden = CASE WHEN $11 = 1::bigint THEN 1 ELSE hidden END, "
           "request_id = CASE WHEN $11 = 1::bigint THEN NULL ELSE request_id END WHERE id = $1), "
-          "record AS (UPDATE records SET video = $13 WHERE job = $1 AND $12 = 1::bigint), "
-          "event AS (INSERT INTO events (job, sequence, event) SELECT $1, $15, $16 WHERE $14 = 1::bigint) "
-          "SELECT pg_notify('kinora', $1) WHERE $17 = 1::bigint",
+          "record AS (UPDATE records SET video = $13 WHERE job = $1 AND $12 = 1::bigint) "
+          "INSERT INTO events (job, sequence, event) SELECT $1, $15, $16 WHERE $14 = 1::bigint",
           values)
       .status();
 }
@@ -211,10 +203,10 @@ absl::StatusOr<std::vector<JobRecord>> PostgresJobTables::LostRuns(const Fronten
 }
 
 bool PostgresJobTables::LeasesCount() {
-  if (!settled_) return false;
+  if (grace_.left > absl::ZeroDuration()) return false;
   const auto rows =
       transaction_.Run("SELECT (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000000)::bigint");
-  return rows.ok() && absl::Microseconds(rows->Int(0, 0)) >= grace_;
+  return rows.ok() && absl::Microseconds(rows->Int(0, 0)) >= grace_.after_start;
 }
 
 absl::StatusOr<bool> PostgresJobTables::Knows(const JobId& id) {
@@ -228,11 +220,15 @@ absl::Status PostgresJobTables::Hide(const JobId& id) {
 }
 
 absl::Status PostgresJobTables::HideExpired(absl::Time now) {
-  KINORA_RETURN_IF_ERROR(
-      transaction_
-          .Run("UPDATE jobs SET hidden = 2, request_id = NULL WHERE hidden = 0 AND expire_micros <= $1",
-               {absl::ToUnixMicros(now)})
-          .status());
+  while (true) {  // in pieces, each of which takes far less time than a statement may
+    KINORA_ASSIGN_OR_RETURN(
+        const SqlRows rows,
+        transaction_.Run(
+            "UPDATE jobs SET hidden = 2, request_id = NULL WHERE id IN (SELECT id FROM jobs "
+            "WHERE hidden = 0 AND expire_micros <= $1 ORDER BY expire_micros LIMIT 1000) RETURNING 1::bigint",
+            {absl::ToUnixMicros(now)}));
+    if (rows.size() == 0) break;
+  }
   return transaction_.Run("DELETE FROM expired WHERE micros < $1", {absl::ToUnixMicros(now - kKeepExpiredIds)})
       .status();
 }

@@ -12,16 +12,13 @@
 
 namespace kinora {
 
-// Frontends tell each other of new work, cancelled runs and jobs that have ended by NOTIFY on this channel, with the
-// job's ID as the payload.
-inline constexpr char kPostgresChannel[] = "kinora";
-
 class PostgresJobTables : public JobTables {
  public:
-  // grace: for how long after the server's start leases do not count. settled: whether they would count otherwise.
-  // Neither matters if no lost runs are asked for.
-  PostgresJobTables(SqlTransaction& transaction, absl::Duration grace, bool settled)
-      : transaction_(transaction), grace_(grace), settled_(settled) {}
+  // Leases count once this has passed since the server's start, and unless this is left of another grace.
+  struct Grace {
+    absl::Duration after_start = absl::ZeroDuration(), left = absl::ZeroDuration();
+  };
+  PostgresJobTables(SqlTransaction& transaction, const Grace& grace) : transaction_(transaction), grace_(grace) {}
 
   absl::Time Now() override;
   absl::StatusOr<JobRecord> Load(const JobId& id) override;
@@ -44,8 +41,7 @@ class PostgresJobTables : public JobTables {
   absl::Status NotFound(const JobId& id, const char* field = "");  // field: "NAME: " of a request, or none
 
   SqlTransaction& transaction_;
-  const absl::Duration grace_;
-  const bool settled_;
+  const Grace grace_;
   std::map<JobId, std::string> loaded_;  // column `video` of loaded jobs
 };
 

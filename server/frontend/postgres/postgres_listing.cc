@@ -4,17 +4,18 @@
 
 namespace kinora {
 
-#define KINORA_LIST_IN_ORDER(where, after, order)                                                                \
-  "SELECT j.ordinal, j.id, r.video FROM jobs j JOIN records r ON r.job = j.id WHERE " where                      \
-  " j.hidden = 0 AND (1::bigint << j.state::int) & $2 <> 0 AND j.ordinal " after " $1 ORDER BY j.ordinal " order \
+// The + 0 keeps the planner from reading all jobs in order of ordinals.
+#define KINORA_LIST_IN_ORDER(where, ordinal, after, order)                                                     \
+  "SELECT j.ordinal, j.id, r.video FROM jobs j JOIN records r ON r.job = j.id WHERE " where                    \
+  " j.hidden = 0 AND (1::bigint << j.state::int) & $2 <> 0 AND j.ordinal " after " $1 ORDER BY " ordinal order \
   " LIMIT $3"
-#define KINORA_LIST(ascending, where) \
-  ((ascending) ? KINORA_LIST_IN_ORDER(where, ">", "ASC") : KINORA_LIST_IN_ORDER(where, "<", "DESC"))
+#define KINORA_LIST(ascending, where, ordinal) \
+  ((ascending) ? KINORA_LIST_IN_ORDER(where, ordinal, ">", " ASC") : KINORA_LIST_IN_ORDER(where, ordinal, "<", " DESC"))
 
 const char* PostgresListStatement(const ListQuery& query) {
-  if (query.by_prefix) return KINORA_LIST(query.ascending, "j.id >= $4 AND j.id < $5 AND");
-  if (query.unfinished) return KINORA_LIST(query.ascending, "j.state < 4 AND");
-  return KINORA_LIST(query.ascending, "");
+  if (query.by_prefix) return KINORA_LIST(query.ascending, "j.id >= $4 AND j.id < $5 AND", "j.ordinal + 0");
+  if (query.unfinished) return KINORA_LIST(query.ascending, "j.state < 4 AND", "j.ordinal");
+  return KINORA_LIST(query.ascending, "", "j.ordinal");
 }
 
 absl::StatusOr<JobPage> ListPostgresJobs(SqlTransaction& transaction, const ListOptions& options,

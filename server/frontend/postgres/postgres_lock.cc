@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "server/frontend/postgres/postgres_schema.h"
 
 namespace kinora {
 namespace {
@@ -17,22 +18,25 @@ SqlSessionOptions Stoppable(SqlSessionOptions options, const absl::Notification&
 }  // namespace
 
 PostgresLock::PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost)
-    : session_(Stoppable(options, stop_)), on_lost_(std::move(on_lost)) {}
+    : steady_(*options.steady), session_(Stoppable(options, stop_)), on_lost_(std::move(on_lost)) {}
 
 absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(SqlSessionOptions options, absl::Duration patience,
                                                                  std::function<void()> on_lost) {
   std::unique_ptr<PostgresLock> lock(new PostgresLock(options, std::move(on_lost)));
-  const absl::Time deadline = absl::Now() + patience;
-  absl::StatusOr<bool> taken = lock->TryTake(absl::Now());
-  if (taken.ok() && !*taken) {
+  const absl::Time deadline = options.steady->Now() + patience;
+  absl::StatusOr<Held> held = lock->TryTake(options.steady->Now());
+  if (held.ok() && *held == Held::kNo) {
     Log(Severity::kWarning, "database_in_use", {{"waits_seconds", absl::ToInt64Seconds(patience)}});
   }
-  for (int tries = 0; !taken.ok() || !*taken; ++tries) {
+  for (int tries = 0; !held.ok() || *held == Held::kNo; ++tries) {
     if (!lock->session_.Pause(tries, deadline)) break;
-    taken = lock->TryTake(absl::Now());
+    held = lock->TryTake(options.steady->Now());
   }
-  KINORA_RETURN_IF_ERROR(taken.status());
-  if (!*taken) return absl::FailedPreconditionError("another frontend uses the database; stop it, or choose another");
+  KINORA_RETURN_IF_ERROR(held.status());
+  if (*held == Held::kNo) {
+    return absl::FailedPreconditionError("another frontend uses the database; stop it, or choose another");
+  }
+  KINORA_ASSIGN_OR_RETURN(lock->epoch_, lock->BeginEpoch(deadline));
   lock->keeper_ = std::thread([self = lock.get()] { self->Keep(); });
   return lock;
 }
@@ -42,27 +46,66 @@ void PostgresLock::StopWatching() {
   if (keeper_.joinable()) keeper_.join();
 }
 
-absl::StatusOr<bool> PostgresLock::TryTake(absl::Time deadline) {
-  bool has = false;
+absl::StatusOr<PostgresLock::Held> PostgresLock::TryTake(absl::Time deadline) {
+  Held held = Held::kNo;
   KINORA_RETURN_IF_ERROR(session_.Read(
       [&](SqlTransaction& transaction) -> absl::Status {
-        // A session that has it takes it no second time, which it would have to free twice.
+        // A session that has it does not take it again: it would have to free it twice.
         KINORA_ASSIGN_OR_RETURN(
-            const SqlRows rows,
-            transaction.Run("SELECT (EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND "
-                            "objid = 1263094352 AND pid = pg_backend_pid() AND database = (SELECT oid FROM pg_database "
-                            "WHERE datname = current_database())) OR pg_try_advisory_lock(1263094352))::int::bigint"));
-        has = rows.Int(0, 0) != 0;
+            const SqlRows still,
+            transaction.Run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND "
+                            "objid = $1::bigint::oid AND pid = pg_backend_pid()",
+                            {kPostgresFrontendLock}));
+        if (still.Int(0, 0) > 0) {
+          held = Held::kStill;
+          return absl::OkStatus();
+        }
+        KINORA_ASSIGN_OR_RETURN(const SqlRows taken, transaction.Run("SELECT pg_try_advisory_lock($1)::int::bigint",
+                                                                     {kPostgresFrontendLock}));
+        held = taken.Int(0, 0) != 0 ? Held::kAgain : Held::kNo;
         return absl::OkStatus();
       },
       deadline));
-  return has;
+  return held;
+}
+
+absl::StatusOr<int64_t> PostgresLock::BeginEpoch(absl::Time deadline) {
+  int64_t epoch = 0;
+  KINORA_RETURN_IF_ERROR(session_.Write(
+      [&](SqlTransaction& transaction) -> absl::Status {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
+                                transaction.Run("UPDATE schema_version SET epoch = epoch + 1 RETURNING epoch"));
+        epoch = rows.Int(0, 0);
+        return absl::OkStatus();
+      },
+      deadline));
+  return epoch;
+}
+
+absl::StatusOr<int64_t> PostgresLock::Epoch(absl::Time deadline) {
+  int64_t epoch = 0;
+  KINORA_RETURN_IF_ERROR(session_.Read(
+      [&](SqlTransaction& transaction) -> absl::Status {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction.Run("SELECT epoch FROM schema_version"));
+        epoch = rows.Int(0, 0);
+        return absl::OkStatus();
+      },
+      deadline));
+  return epoch;
+}
+
+absl::StatusOr<bool> PostgresLock::IsTaken() {
+  const absl::Time deadline = steady_.Now() + kProbe;
+  KINORA_ASSIGN_OR_RETURN(const Held held, TryTake(deadline));
+  if (held != Held::kAgain) return held == Held::kNo;
+  KINORA_ASSIGN_OR_RETURN(const int64_t epoch, Epoch(deadline));
+  return epoch != epoch_;
 }
 
 void PostgresLock::Keep() {
   while (!stop_.WaitForNotificationWithTimeout(kProbe)) {
-    const absl::StatusOr<bool> has = TryTake(absl::Now() + kProbe);
-    if (!has.ok() || *has) continue;  // a database that is away frees the lock for nobody
+    const absl::StatusOr<bool> taken = IsTaken();
+    if (!taken.ok() || !*taken) continue;  // an error: the database is away
     Log(Severity::kError, "database_taken", {{"why", "another frontend took the database while it was away"}});
     return on_lost_();
   }

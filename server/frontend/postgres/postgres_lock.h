@@ -1,5 +1,7 @@
-// Keeps a database to one frontend: an advisory lock of a connection that serves nothing else. The server frees it as
-// soon as the connection ends, so a frontend that is started again after a crash does not wait.
+// Keeps a database to one frontend: an advisory lock of a connection that serves nothing else. The server frees it when
+// the connection ends, so a frontend that is started again after a crash does not wait; after the loss of a machine the
+// server notices within eleven seconds (kPostgresGreeting). Who takes the lock begins a new epoch, so a frontend that
+// was cut off learns from it that another has had the database meanwhile.
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
 
@@ -27,12 +29,19 @@ class PostgresLock {
 
  private:
   PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost);
-  // Whether this process has it now. Errors: the database is away until `deadline`.
-  absl::StatusOr<bool> TryTake(absl::Time deadline);
+  enum class Held { kNo, kStill, kAgain };  // kAgain: not until now
+  // Errors: the database is away until `deadline`.
+  absl::StatusOr<Held> TryTake(absl::Time deadline);
+  absl::StatusOr<int64_t> BeginEpoch(absl::Time deadline);
+  absl::StatusOr<int64_t> Epoch(absl::Time deadline);
+  // Whether another process has had it.
+  absl::StatusOr<bool> IsTaken();
   void Keep();
 
+  Clock& steady_;
   absl::Notification stop_;
   SqlSession session_;
+  int64_t epoch_ = 0;
   const std::function<void()> on_lost_;
   std::thread keeper_;
 };

@@ -12,7 +12,7 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kOldestServer = 150000;
-constexpr int64_t kLock = 0x4b494e4f;  // "KINO": of the advisory lock of whoever changes the schema
+constexpr int64_t kLock = 0x4b494e4f;  // "KINO": the key of the advisory lock for migrations
 
 // Step i upgrades version i to i + 1; version 0 is an empty database. Columns are bigint, text or bytea, and mean what
 // those of job_schema.cc mean; times are microseconds since 1970.
@@ -53,6 +53,10 @@ CREATE TABLE events (
   job text COLLATE "C" NOT NULL, sequence bigint NOT NULL, event bytea NOT NULL, PRIMARY KEY (job, sequence));
 CREATE TABLE expired (id text COLLATE "C" PRIMARY KEY, micros bigint NOT NULL);
 CREATE INDEX expired_micros ON expired (micros);
+
+-- The last transaction of each session (sql_session.h).
+CREATE TABLE sessions (id text COLLATE "C" PRIMARY KEY, number bigint NOT NULL, micros bigint NOT NULL)
+  WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
 CREATE TABLE models (id text COLLATE "C" PRIMARY KEY, info bytea NOT NULL);
 CREATE TABLE speeds (
@@ -95,7 +99,7 @@ class Migration {
     return rows.size() == 0 ? -1 : rows.Int(0, 0);
   }
 
-  // 42501: insufficient_privilege. An older schema that a role may not change can be used no more than none.
+  // 42501: insufficient_privilege. A role that cannot migrate an older schema cannot use it.
   static absl::Status Explained(const SqlError& error) {
     if (error.state != "42501") return ToStatus(error);
     return absl::FailedPreconditionError(absl::StrCat("the database: ", error.message,
@@ -112,8 +116,9 @@ class Migration {
                                                       "AND relnamespace = 'kinora'::regnamespace"));
     if (tables == 0) {
       KINORA_RETURN_IF_ERROR(
-          Do("CREATE TABLE schema_version (version bigint NOT NULL, oldest_reader bigint NOT NULL); "
-             "INSERT INTO schema_version VALUES (0, 0)"));
+          Do("CREATE TABLE schema_version (version bigint NOT NULL, oldest_reader bigint NOT NULL, epoch bigint NOT "
+             "NULL); "
+             "INSERT INTO schema_version VALUES (0, 0, 0)"));
     }
     KINORA_ASSIGN_OR_RETURN(const int64_t version, Ask("SELECT version FROM schema_version"));
     KINORA_ASSIGN_OR_RETURN(const int64_t oldest_reader, Ask("SELECT oldest_reader FROM schema_version"));
@@ -150,7 +155,7 @@ const char kPostgresGreeting[] =
 
 absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline, SchemaUse use) {
   absl::StatusOr<SqlConnection*> connection = session.Connect();
-  while (!connection.ok() && session.Pause(0, deadline)) connection = session.Connect();
+  for (int tries = 0; !connection.ok() && session.Pause(tries, deadline); ++tries) connection = session.Connect();
   KINORA_RETURN_IF_ERROR(connection.status());
   const absl::StatusOr<bool> prepared = Migration(**connection, use).Run();
   session.Drop();

@@ -15,6 +15,7 @@ namespace kinora {
 // Prepares each connection: where names are looked up, and limits on what a stuck transaction can hold up.
 extern const char kPostgresGreeting[];
 
+inline constexpr int64_t kPostgresFrontendLock = 0x4b494e50;  // "KINP": of the advisory lock in postgres_lock.h
 inline constexpr int64_t kPostgresOldestReader = 1;        // oldest version whose frontends can use the present schema
 inline constexpr int64_t kBeingCopied = int64_t{1} << 62;  // as oldest_reader: only a copy goes on with it
 

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<PostgresStoreRows>> PostgresStoreRows::Open(const
                                                                            const std::string& url) {
   SqlSessionOptions options{.driver = &driver, .url = url};
   SqlSession first(options);
-  KINORA_RETURN_IF_ERROR(PreparePostgresSchema(first, absl::Now() + kPatience, SchemaUse::kCopy).status());
+  KINORA_RETURN_IF_ERROR(PreparePostgresSchema(first, options.steady->Now() + kPatience, SchemaUse::kCopy).status());
   options.greeting = kPostgresGreeting;
   std::unique_ptr<PostgresStoreRows> rows(new PostgresStoreRows(options));
   KINORA_ASSIGN_OR_RETURN(rows->lock_, PostgresLock::Take(options, kLockPatience, [] {}));

@@ -27,8 +27,8 @@ class PostgresStoreRows : public StoreRows {
 
  private:
   explicit PostgresStoreRows(const SqlSessionOptions& options) : session_(options) {}
-  absl::Status Write(SqlSession::Apply apply) { return session_.Write(apply, absl::Now() + kPatience); }
-  absl::Status Read(SqlSession::Apply apply) { return session_.Read(apply, absl::Now() + kPatience); }
+  absl::Status Write(SqlSession::Apply apply) { return session_.Write(apply, Clock::Steady().Now() + kPatience); }
+  absl::Status Read(SqlSession::Apply apply) { return session_.Read(apply, Clock::Steady().Now() + kPatience); }
 
   static constexpr absl::Duration kPatience = absl::Minutes(1);  // for a database that is away
   std::unique_ptr<PostgresLock> lock_;

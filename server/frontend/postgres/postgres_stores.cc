@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "server/frontend/postgres/postgres_job_tables.h"
 #include "server/frontend/postgres/postgres_schema.h"
 
 namespace kinora {
@@ -15,10 +14,12 @@ constexpr absl::Duration kStartPatience = absl::Seconds(10);
 constexpr int64_t kSpeedsKeptInAll = 5000;
 
 // Keys of transactions that are about no job; any text would do, but its writers keep their order.
-constexpr char kCatalogue[] = "catalogue", kInputs[] = "inputs", kFrontends[] = "frontends";
+constexpr char kCatalogue[] = "catalogue", kInputs[] = "inputs", kFrontends[] = "frontends", kSessions[] = "sessions";
 
 SqlSessionOptions SessionOf(const PostgresOptions& options) {
-  return {.driver = options.driver, .url = options.url, .greeting = kPostgresGreeting};
+  SqlSessionOptions session{.driver = options.driver, .url = options.url, .greeting = kPostgresGreeting};
+  session.steady = options.steady;
+  return session;
 }
 
 SqlPoolOptions PoolOf(const PostgresOptions& options, SqlHealth& health) {
@@ -34,21 +35,29 @@ absl::Status RunOne(SqlTransaction& transaction, const char* sql, const SqlValue
 }  // namespace
 
 PostgresTransactions::PostgresTransactions(const PostgresOptions& options, SqlHealth& health)
-    : grace_(options.grace), health_(health), listener_(options.listener), pool_(PoolOf(options, health)) {}
+    : grace_(options.grace),
+      check_state_(options.check_state ? options.check_state : [] { return absl::OkStatus(); }),
+      health_(health),
+      listener_(options.listener),
+      pool_(PoolOf(options, health)) {}
 
-bool PostgresTransactions::Settled() const { return health_.away_until() + grace_ <= absl::Now(); }
+PostgresJobTables::Grace PostgresTransactions::Grace() const {
+  return {.after_start = grace_, .left = health_.away_until() + grace_ - health_.steady().Now()};
+}
 
 void PostgresTransactions::WriteJob(const JobId& id, Room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply,
                                     Finished done) {
   auto events = std::make_shared<Events>();
   pool_.Write(
       id,
-      [this, apply = std::move(apply), events](SqlTransaction& transaction) mutable {
+      [this, apply = std::move(apply), events](SqlTransaction& transaction) mutable -> absl::Status {
         events->clear();
-        PostgresJobTables tables(transaction, grace_, Settled());
+        KINORA_RETURN_IF_ERROR(check_state_());
+        PostgresJobTables tables(transaction, Grace());
         return apply(tables, *events);
       },
       [this, events, done = std::move(done)](absl::Status status) mutable {
+        if (status.ok()) status = check_state_();  // the state may have been lost meanwhile
         if (status.ok()) {
           absl::MutexLock lock(&listening_);
           for (const v1::VideoEvent& event : *events) listener_(event);
@@ -60,7 +69,7 @@ void PostgresTransactions::WriteJob(const JobId& id, Room, absl::AnyInvocable<ab
 void PostgresTransactions::ReadJobs(absl::AnyInvocable<absl::Status(JobTables&)> read, Finished done) {
   pool_.Read(
       [this, read = std::move(read)](SqlTransaction& transaction) mutable {
-        PostgresJobTables tables(transaction, grace_, Settled());
+        PostgresJobTables tables(transaction, Grace());
         return read(tables);
       },
       std::move(done));
@@ -218,13 +227,21 @@ absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(PostgresOpt
   SqlSessionOptions first = SessionOf(options);
   first.greeting.clear();
   SqlSession session(first);
-  KINORA_ASSIGN_OR_RETURN(const bool is_new, PreparePostgresSchema(session, absl::Now() + kStartPatience));
+  KINORA_ASSIGN_OR_RETURN(const bool is_new, PreparePostgresSchema(session, options.steady->Now() + kStartPatience));
   std::unique_ptr<PostgresLock> lock;
   if (options.on_taken) {
     KINORA_ASSIGN_OR_RETURN(lock, PostgresLock::Take(SessionOf(options), options.lock_patience, options.on_taken));
   }
   std::unique_ptr<PostgresStores> stores(new PostgresStores(options));
   stores->is_new_ = is_new;
+  stores->transactions_.pool().Write(
+      kSessions,
+      [](SqlTransaction& transaction) {
+        constexpr absl::Duration kLongGone = absl::Hours(24 * 7);
+        return RunOne(transaction, "DELETE FROM sessions WHERE micros < kinora_now() - $1",
+                      {absl::ToInt64Microseconds(kLongGone)});
+      },
+      [](const absl::Status&) {});  // the next start tries again
   stores->lock_ = std::move(lock);
   return stores;
 }

@@ -14,6 +14,7 @@
 #include "server/frontend/jobs/frontend_records.h"
 #include "server/frontend/jobs/job_tables.h"
 #include "server/frontend/jobs/table_job_store.h"
+#include "server/frontend/postgres/postgres_job_tables.h"
 #include "server/frontend/postgres/postgres_lock.h"
 #include "server/frontend/postgres/sql_pool.h"
 
@@ -28,6 +29,9 @@ struct PostgresOptions {
   // needs as long to renew its own.
   absl::Duration grace = absl::Seconds(30);
   absl::Duration patience = SqlPoolOptions().patience;
+  // Asked before each change of a job and after its commit; an error fails the change. Null: always OK.
+  std::function<absl::Status()> check_state{};
+  Clock* steady = &Clock::Steady();
   // Called once if another frontend has taken the database while it was away. Set: only one frontend at a time may use
   // it, and Open waits for `lock_patience` while another does. Otherwise several may.
   std::function<void()> on_taken{};
@@ -46,9 +50,10 @@ class PostgresTransactions : public JobTransactions {
   SqlPool& pool() { return pool_; }
 
  private:
-  bool Settled() const;  // long enough since the database was away
+  PostgresJobTables::Grace Grace() const;
 
   const absl::Duration grace_;
+  const std::function<absl::Status()> check_state_;
   SqlHealth& health_;
   absl::Mutex listening_;  // held while the listener runs
   const EventListener listener_;
@@ -97,6 +102,7 @@ class PostgresStores {
   // Creates the schema if there is none. Errors: FailedPrecondition (postgres_schema.h, postgres_lock.h), Unavailable
   // (no connection).
   static absl::StatusOr<std::unique_ptr<PostgresStores>> Open(PostgresOptions options);
+  ~PostgresStores() { transactions_.pool().Stop(); }  // before what pending calls use is destroyed
 
   JobStore& jobs() { return jobs_; }
   CatalogueStore& catalogue() { return catalogue_; }
@@ -104,15 +110,14 @@ class PostgresStores {
   FrontendRecords& frontends() { return frontends_; }
 
   bool is_new() const { return is_new_; }  // had no schema before Open
-  absl::Duration Unwritable() const { return health_.Unwritable(absl::Now()); }
-  SqlPool& pool() { return transactions_.pool(); }
+  absl::Duration Unwritable() const { return health_.Unwritable(); }
   void StopWatching() {  // ends calls of on_taken
     if (lock_ != nullptr) lock_->StopWatching();
   }
 
  private:
   explicit PostgresStores(const PostgresOptions& options)
-      : transactions_(options, health_), jobs_(transactions_, options.rules) {}
+      : health_(*options.steady), transactions_(options, health_), jobs_(transactions_, options.rules) {}
 
   bool is_new_ = false;
   std::unique_ptr<PostgresLock> lock_;  // freed last

@@ -68,21 +68,19 @@ class SqlConnection {
 
   virtual ~SqlConnection() = default;
 
-  // Runs one statement with parameters $1, $2, …; prepared the first time. Keep `sql` for as long as the connection.
-  virtual SqlResult Run(const char* sql, const SqlValues& values, Timeout timeout, SqlRows& rows) = 0;
+  // Runs one statement with parameters $1, $2, …; prepared the first time.
+  virtual SqlResult Run(const std::string& sql, const SqlValues& values, Timeout timeout, SqlRows& rows) = 0;
   // Runs statements without parameters in one message. Returns the last one's rows.
   virtual SqlResult RunScript(const std::string& sql, Timeout timeout, SqlRows& rows) = 0;
-  // Waits until the server has sent a NOTIFY, `wake` (a file descriptor) is readable, or the time has passed. Adds the
-  // payloads of what it has sent.
-  virtual SqlResult AwaitNews(int wake, Timeout timeout, std::vector<std::string>& payloads) = 0;
 };
 
 class SqlDriver {
  public:
   virtual ~SqlDriver() = default;
-  virtual SqlResult Connect(const std::string& url, SqlConnection::Timeout timeout,
-                            std::unique_ptr<SqlConnection>& connection) const = 0;
-  virtual SqlResult CheckUrl(const std::string& url) const = 0;  // without connecting
+  // Waits for each host of the URL for three seconds, unless the URL says otherwise.
+  virtual SqlResult Connect(const std::string& url, std::unique_ptr<SqlConnection>& connection) const = 0;
+  // Without connecting. The message repeats nothing of the URL but the name of an unknown parameter.
+  virtual SqlResult CheckUrl(const std::string& url) const = 0;
 };
 
 // The module exports a function of this type and name. Its number changes with these classes.

@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "server/common/status_details.h"
+
 namespace kinora {
 
 SqlPool::SqlPool(const SqlPoolOptions& options) : options_(options) {
@@ -12,18 +14,20 @@ SqlPool::SqlPool(const SqlPoolOptions& options) : options_(options) {
   for (int i = 1; i <= options_.writers; ++i) threads_.emplace_back([this, i] { Run(*lanes_[i]); });
 }
 
-SqlPool::~SqlPool() {
-  stop_.Notify();
+void SqlPool::Stop() {
+  if (!stop_.HasBeenNotified()) stop_.Notify();
   {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
   }
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 void SqlPool::Post(Lane& lane, Apply apply, Finished done) {
   absl::MutexLock lock(&mu_);
-  lane.tasks.push_back({std::move(apply), std::move(done), absl::Now() + options_.patience});
+  lane.tasks.push_back({std::move(apply), std::move(done), options_.session.steady->Now() + options_.patience});
   waiting_ += 1;
 }
 
@@ -52,10 +56,18 @@ void SqlPool::Run(Lane& lane) {
       lane.tasks.pop_front();
     }
     const auto apply = [&task](SqlTransaction& transaction) { return task.apply(transaction); };
-    task.done(lane.writes ? session.Write(apply, task.deadline) : session.Read(apply, task.deadline));
+    task.done(ForCallers(lane.writes ? session.Write(apply, task.deadline) : session.Read(apply, task.deadline), lane));
     absl::MutexLock lock(&mu_);
     waiting_ -= 1;
   }
+}
+
+// libpq's messages have addresses and names.
+absl::Status SqlPool::ForCallers(absl::Status status, const Lane& lane) {
+  SqlHealth* const health = options_.session.health;
+  if (health != nullptr && lane.writes) health->NoteChange(status);
+  if (!absl::IsUnavailable(status) || !ErrorReason(status).empty()) return status;
+  return absl::UnavailableError("the database is not available; try again later");
 }
 
 void SqlPool::Flush() {
@@ -65,11 +77,6 @@ void SqlPool::Flush() {
   };
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(&idle));
-}
-
-int SqlPool::waiting() const {
-  absl::MutexLock lock(&mu_);
-  return waiting_;
 }
 
 }  // namespace kinora

@@ -1,4 +1,5 @@
-// Threads that run transactions, each on a connection of its own. Thread-safe; calls return at once.
+// Threads that run transactions, each on a connection of its own. Thread-safe; calls return at once. Callers, which may
+// be clients, are told that the database is not available, and the log why.
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_SQL_POOL_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_SQL_POOL_H_
 
@@ -25,7 +26,7 @@ struct SqlPoolOptions {
   SqlSessionOptions session;  // but for `stop`
   int writers = 4;            // connections
   int readers = 2;
-  absl::Duration patience = absl::Seconds(5);  // from a call on: for how long the database may be away
+  absl::Duration patience = absl::Seconds(5);  // from a call on: for how long tries begin
 };
 
 class SqlPool {
@@ -33,7 +34,8 @@ class SqlPool {
   using Apply = absl::AnyInvocable<absl::Status(SqlTransaction&)>;  // as SqlSession::Apply
 
   explicit SqlPool(const SqlPoolOptions& options);
-  ~SqlPool();  // finishes pending calls first; without waiting for a database that is away
+  ~SqlPool() { Stop(); }
+  void Stop();  // finishes pending calls, without more tries; idempotent. No calls after it
 
   // As SqlSession. Transactions that write with the same key run in the order of these calls. `done` runs on a thread
   // of the pool, and must not wait for one.
@@ -57,9 +59,6 @@ class SqlPool {
   }
   void Flush();  // blocks until `done` of all earlier calls has returned
 
-  int waiting() const;  // calls whose `done` has not returned
-  int connections() const { return static_cast<int>(threads_.size()); }
-
  private:
   struct Task {
     Apply apply;
@@ -72,6 +71,7 @@ class SqlPool {
   };
   void Post(Lane& lane, Apply apply, Finished done);
   void Run(Lane& lane);
+  absl::Status ForCallers(absl::Status status, const Lane& lane);
 
   const SqlPoolOptions options_;
   absl::Notification stop_;

@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
+#include "server/frontend/jobs/random_id.h"
 #include "server/frontend/postgres/sql_status.h"
 
 namespace kinora {
 namespace {
 
-constexpr char kBegin[] =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT kinora_now(), pg_current_xact_id()::text::bigint";
+// For the answer to what has become of a transaction: long enough to find another server.
+constexpr absl::Duration kFatePatience = absl::Seconds(20);
+constexpr absl::Duration kBetweenTries = absl::Milliseconds(50);
 
 SqlConnection::Timeout Millis(absl::Duration duration) {
   return SqlConnection::Timeout(absl::ToInt64Milliseconds(duration));
@@ -19,7 +23,7 @@ SqlConnection::Timeout Millis(absl::Duration duration) {
 
 }  // namespace
 
-absl::StatusOr<SqlRows> SqlTransaction::Run(const char* sql, const SqlValues& values) {
+absl::StatusOr<SqlRows> SqlTransaction::Run(const std::string& sql, const SqlValues& values) {
   SqlRows rows;
   if (!failure_) failure_ = connection_.Run(sql, values, Millis(timeout_), rows);
   if (failure_) return ToStatus(*failure_);
@@ -32,32 +36,65 @@ absl::StatusOr<absl::Time> SqlTransaction::Now() {
   return absl::FromUnixMicros(rows.Int(0, 0));
 }
 
-absl::Duration SqlHealth::Unwritable(absl::Time now) const {
-  const int64_t since = failing_since_.load();
-  return since == kNever ? absl::ZeroDuration() : std::max(now - absl::FromUnixMicros(since), absl::ZeroDuration());
+absl::Time SqlHealth::away_until() const {
+  absl::MutexLock lock(&mu_);
+  return away_ ? absl::InfiniteFuture() : away_until_;
 }
 
-void SqlHealth::NoteFailure(absl::Time now) {
-  int64_t never = kNever;
-  failing_since_.compare_exchange_strong(never, absl::ToUnixMicros(now));
+absl::Duration SqlHealth::Unwritable() const {
+  absl::MutexLock lock(&mu_);
+  const absl::Time now = steady_.Now();
+  return now - std::min(failing_since_, now);
 }
 
-void SqlHealth::NoteSuccess(absl::Time now) {
-  if (failing_since_.exchange(kNever) != kNever) away_until_ = absl::ToUnixMicros(now);
+void SqlHealth::NoteConnection(bool made) {
+  absl::MutexLock lock(&mu_);
+  if (made && away_) away_until_ = steady_.Now();
+  away_ = !made;
 }
+
+void SqlHealth::NoteChange(const absl::Status& status) {
+  const bool failed = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  absl::Duration failing;
+  {
+    absl::MutexLock lock(&mu_);
+    const absl::Time now = steady_.Now();
+    failing = now - std::min(failing_since_, now);
+    const bool was_failing = failing_since_ != absl::InfiniteFuture();
+    failing_since_ = failed ? std::min(failing_since_, now) : absl::InfiniteFuture();
+    if (!failed && !was_failing) return;
+  }
+  if (!failed) return Log(Severity::kInfo, "job_store_writes_again", {{"seconds", absl::ToInt64Seconds(failing)}});
+  const auto not_logged = failures_.Admit();
+  if (!not_logged) return;
+  Log(Severity::kError, "job_store_commit_failed",
+      {{"code", absl::StatusCodeToString(status.code())},
+       {"why", std::string(status.message())},
+       {"commits", 1 + *not_logged},
+       {"seconds", absl::ToInt64Seconds(failing)}});
+}
+
+SqlSession::SqlSession(const SqlSessionOptions& options) : options_(options), id_(RandomId()) {}
 
 absl::StatusOr<SqlConnection*> SqlSession::Connect() {
   if (connection_ != nullptr) return connection_.get();
-  SqlResult failed = options_.driver->Connect(options_.url, Millis(options_.timeout), connection_);
+  if (options_.steady->Now() < next_try_)
+    return unreachable_;  // so that calls which queue up do not each wait for a timeout
+  SqlResult failed = options_.driver->Connect(options_.url, connection_);
   SqlRows rows;
-  if (!failed && !options_.greeting.empty()) failed = RunScript(options_.greeting, rows);
+  // The row is made outside of transactions, and waits for one that was abandoned while it made the row.
+  const std::string make_row =
+      absl::StrCat("; INSERT INTO sessions VALUES ('", id_, "', 0, kinora_now()) ON CONFLICT (id) DO NOTHING");
+  if (!failed && !options_.greeting.empty()) failed = RunScript(options_.greeting + make_row, rows);
   if (failed) {
     connection_.reset();
-    if (options_.health != nullptr) options_.health->NoteFailure(absl::Now());
+    if (options_.health != nullptr) options_.health->NoteConnection(/*made=*/false);
     failed->lost = true;
-    return ToStatus(*failed);
+    unreachable_ = ToStatus(*failed);
+    next_try_ = options_.steady->Now() + kBetweenTries;
+    return unreachable_;
   }
-  if (options_.health != nullptr) options_.health->NoteSuccess(absl::Now());
+  if (options_.health != nullptr) options_.health->NoteConnection(/*made=*/true);
   return connection_.get();
 }
 
@@ -70,17 +107,20 @@ SqlResult SqlSession::RunScript(const std::string& sql, SqlRows& rows) {
 bool SqlSession::Pause(int tries, absl::Time deadline) const {
   constexpr absl::Duration kFirst = absl::Milliseconds(5), kLongest = absl::Milliseconds(500);
   const absl::Duration pause = std::min(kFirst * (1 << std::min(tries, 10)), kLongest);
-  if (absl::Now() + pause >= deadline) return false;
+  if (options_.steady->Now() + pause >= deadline) return false;
   return options_.stop == nullptr || !options_.stop->WaitForNotificationWithTimeout(pause);
 }
 
 absl::Status SqlSession::Write(Apply apply, absl::Time deadline) {
   for (int tries = 0;; ++tries) {
     Try tried = TryWrite(apply);
-    if (tried.fate == Fate::kUnknown) tried.fate = FateOf(tried.number, deadline);
+    if (tried.fate == Fate::kUnknown) {
+      tried.fate = AskFate();
+      if (tried.fate == Fate::kRepeat) tried.status = absl::UnavailableError("the database rolled the change back");
+    }
     if (tried.fate == Fate::kUnknown) {
       return WithErrorInfo(absl::UnavailableError("the database was lost during a commit, and it is not known whether "
-                                                  "the change was made; try again later"),
+                                                  "the change was made; look before you try again"),
                            "COMMIT_UNKNOWN");
     }
     if (tried.fate == Fate::kDone || !Pause(tries, deadline)) return tried.status;
@@ -91,18 +131,20 @@ SqlSession::Try SqlSession::TryWrite(Apply apply) {
   const absl::StatusOr<SqlConnection*> connection = Connect();
   if (!connection.ok()) return {Fate::kRepeat, connection.status()};
   SqlRows rows;
-  if (const SqlResult failed = RunScript(kBegin, rows)) {
+  const std::string begin = absl::StrCat("BEGIN ISOLATION LEVEL READ COMMITTED; INSERT INTO sessions VALUES ('", id_,
+                                         "', ", ++number_, ", kinora_now()) ON CONFLICT (id) DO UPDATE SET ",
+                                         "number = excluded.number, micros = excluded.micros; SELECT kinora_now()");
+  if (const SqlResult failed = RunScript(begin, rows)) {
     Drop();  // whatever the reason, a new connection has no transaction
     return {Fate::kRepeat, ToStatus(*failed)};
   }
   SqlTransaction transaction(**connection, options_.timeout);
   transaction.writes_ = true;
   transaction.began_ = absl::FromUnixMicros(rows.Int(0, 0));
-  const absl::Status applied = apply(transaction);
-  return Judge(transaction, applied, rows.Int(0, 1));
+  return Judge(transaction, apply(transaction));
 }
 
-SqlSession::Try SqlSession::Judge(const SqlTransaction& transaction, const absl::Status& applied, int64_t number) {
+SqlSession::Try SqlSession::Judge(const SqlTransaction& transaction, const absl::Status& applied) {
   const SqlResult& failure = transaction.failure_;
   if (failure && LosesConnection(*failure)) {
     Drop();
@@ -118,24 +160,22 @@ SqlSession::Try SqlSession::Judge(const SqlTransaction& transaction, const absl:
   if (!unsure) return {Fate::kDone, applied};
   const bool refused = connection_ != nullptr;  // the server said so
   if (refused) return {MayBeRepeated(*unsure) ? Fate::kRepeat : Fate::kDone, ToStatus(*unsure)};
-  return {Fate::kUnknown, applied, number};
+  return {Fate::kUnknown, applied};
 }
 
-SqlSession::Fate SqlSession::FateOf(int64_t number, absl::Time deadline) {
-  for (int tries = 0;; ++tries) {
-    std::string state = "in progress";
-    const absl::Status asked = Read(
-        [&](SqlTransaction& transaction) -> absl::Status {
-          KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
-                                  transaction.Run("SELECT pg_xact_status($1::text::xid8)", {std::to_string(number)}));
-          if (!rows.IsNull(0, 0)) state = rows.Bytes(0, 0);
-          return absl::OkStatus();
-        },
-        deadline);
-    if (asked.ok() && state == "committed") return Fate::kDone;
-    if (asked.ok() && state == "aborted") return Fate::kRepeat;
-    if (!Pause(tries, deadline)) return Fate::kUnknown;
-  }
+// Waits for the end of a transaction that the server has not noticed to be abandoned: that holds the row.
+SqlSession::Fate SqlSession::AskFate() {
+  bool committed = false;
+  const absl::Status asked = Read(
+      [&](SqlTransaction& transaction) -> absl::Status {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
+                                transaction.Run("SELECT number FROM sessions WHERE id = $1 FOR UPDATE", {id_}));
+        if (rows.size() == 0) return absl::NotFoundError("the session has no row");
+        committed = rows.Int(0, 0) == number_;
+        return absl::OkStatus();
+      },
+      options_.steady->Now() + kFatePatience);
+  return !asked.ok() ? Fate::kUnknown : committed ? Fate::kDone : Fate::kRepeat;
 }
 
 absl::Status SqlSession::Read(Apply apply, absl::Time deadline) {

@@ -1,22 +1,26 @@
-// A connection to a database that is made again when it is lost, and transactions on it that know what has become of
-// them.
+// A connection to a database, which reconnects when it is lost and finds out whether an interrupted transaction was
+// committed.
 //
-// A transaction whose connection is lost before its COMMIT was sent has done nothing, and is run again. If it is lost
-// during COMMIT, the server is asked by the transaction's number whether it was committed (pg_xact_status), and only if
-// it was not, it is run again. Blocks; one thread at a time.
+// A transaction whose connection is lost before its COMMIT was sent has done nothing, and is run again. Each also
+// writes its number into the session's row of the table `sessions`. If the connection is lost during COMMIT, that row
+// tells whether it was committed, and only if it was not, it is run again. (pg_xact_status would not do: a server that
+// crashes may give the number of a lost transaction to another.) Blocks; one thread at a time.
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_SQL_SESSION_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_SQL_SESSION_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "server/common/log_limit.h"
 #include "server/frontend/postgres/sql_driver.h"
 
 namespace kinora {
@@ -26,7 +30,7 @@ class SqlTransaction {
   SqlTransaction(SqlConnection& connection, absl::Duration timeout) : connection_(connection), timeout_(timeout) {}
 
   // Errors: as ToStatus. After one, further statements fail, too, and nothing is committed.
-  absl::StatusOr<SqlRows> Run(const char* sql, const SqlValues& values = {});
+  absl::StatusOr<SqlRows> Run(const std::string& sql, const SqlValues& values = {});
 
   // By the database's clock: since the transaction began if it writes, otherwise the present.
   absl::StatusOr<absl::Time> Now();
@@ -44,15 +48,24 @@ class SqlTransaction {
 // What the sessions of one process know together about their database. Thread-safe.
 class SqlHealth {
  public:
-  // When the database was away last, and since when it has failed: infinite past and future if it was not.
-  absl::Time away_until() const { return absl::FromUnixMicros(away_until_.load()); }
-  absl::Duration Unwritable(absl::Time now) const;
-  void NoteFailure(absl::Time now);
-  void NoteSuccess(absl::Time now);
+  explicit SqlHealth(Clock& steady) : steady_(steady) {}
+
+  Clock& steady() const { return steady_; }
+  // Until when the database was away last; infinite past: never.
+  absl::Time away_until() const;
+  // For how long changes have failed; 0 if the last one succeeded.
+  absl::Duration Unwritable() const;
+  void NoteConnection(bool made);
+  // Of a change. Logs when changes begin to fail and when they succeed again, and every minute in between.
+  void NoteChange(const absl::Status& status);
 
  private:
-  static constexpr int64_t kNever = 0;
-  std::atomic<int64_t> away_until_ = kNever, failing_since_ = kNever;  // microseconds since 1970
+  Clock& steady_;
+  mutable absl::Mutex mu_;
+  bool away_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time away_until_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Time failing_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  LogLimit failures_{absl::Minutes(1), steady_};
 };
 
 struct SqlSessionOptions {
@@ -60,6 +73,7 @@ struct SqlSessionOptions {
   std::string url;
   std::string greeting{};                      // statements that prepare a new connection
   absl::Duration timeout = absl::Seconds(10);  // for an answer of the server
+  Clock* steady = &Clock::Steady();            // of deadlines
   SqlHealth* health = nullptr;                 // not owned
   const absl::Notification* stop = nullptr;    // ends waits; not owned
 };
@@ -69,7 +83,7 @@ class SqlSession {
   // May run again, also after it succeeded; then its last run counts.
   using Apply = absl::FunctionRef<absl::Status(SqlTransaction&)>;
 
-  explicit SqlSession(const SqlSessionOptions& options) : options_(options) {}
+  explicit SqlSession(const SqlSessionOptions& options);
 
   // Returns the status of `apply`, or of the transaction. Tries until `deadline`, and at least once. Unavailable with
   // ErrorInfo COMMIT_UNKNOWN: it may have been committed.
@@ -88,16 +102,19 @@ class SqlSession {
   struct Try {
     Fate fate = Fate::kDone;
     absl::Status status;
-    int64_t number = 0;  // of the transaction
   };
   Try TryWrite(Apply apply);
-  Try Judge(const SqlTransaction& transaction, const absl::Status& applied, int64_t number);
-  // kDone: it was committed; kRepeat: it was not; kUnknown: the server did not say before `deadline`.
-  Fate FateOf(int64_t number, absl::Time deadline);
+  Try Judge(const SqlTransaction& transaction, const absl::Status& applied);
+  // Of the last transaction. kDone: it was committed; kRepeat: it was not; kUnknown: the server did not say.
+  Fate AskFate();
   SqlResult RunScript(const std::string& sql, SqlRows& rows);
 
   const SqlSessionOptions options_;
+  const std::string id_;  // of the session's row
+  int64_t number_ = 0;    // of its last transaction
   std::unique_ptr<SqlConnection> connection_;
+  absl::Status unreachable_;                    // of the last try to connect
+  absl::Time next_try_ = absl::InfinitePast();  // before this, that still holds
 };
 
 }  // namespace kinora

@@ -35,9 +35,11 @@ absl::Status ToStatus(const SqlError& error) {
   const std::string what = absl::StrCat("the database: ", error.message, error.state.empty() ? "" : " (", error.state,
                                         error.state.empty() ? "" : ")");
   if (error.state == kDiskFull) return WithErrorInfo(absl::ResourceExhaustedError(what), "DISK_FULL");
-  if (LosesConnection(error) || MayBeRepeated(error) || InClass(error, "53")) return absl::UnavailableError(what);
   if (error.state == kDataCorrupted || error.state == kIndexCorrupted) return absl::DataLossError(what);
-  return absl::InternalError(what);
+  // 22: data exception; 23: integrity constraint violation. The outcome of a run, for example, is stored later after
+  // Unavailable, but never after Internal.
+  const bool ours = InClass(error, "22") || (InClass(error, "23") && !MayBeRepeated(error));
+  return ours ? absl::InternalError(what) : absl::UnavailableError(what);
 }
 
 }  // namespace kinora

@@ -7,8 +7,8 @@
 
 namespace kinora {
 
-// Errors as store_call.h has them: Unavailable (away, or busy for too long), ResourceExhausted (its disk is full),
-// DataLoss; Internal for what no statement of ours should cause.
+// Errors as store_call.h has them: Unavailable (away, busy for too long, or refuses what it should not: try again),
+// ResourceExhausted (its disk is full), DataLoss; Internal for a value that no statement of ours should have.
 absl::Status ToStatus(const SqlError& error);
 // Whether the connection is of no more use: it was lost, or its server now only reads.
 bool LosesConnection(const SqlError& error);

@@ -1,7 +1,10 @@
 // kinora-frontend with its jobs in a PostgreSQL database: the binary, kill -9 of either, a database in use.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
+#include "server/frontend/postgres/postgres_schema.h"
 #include "tests/server/frontend/frontend_process.h"
 #include "tests/testing/postgres_server.h"
 
@@ -17,6 +20,11 @@ class DatabaseProcess : public FrontendProcess {
     url_ = PostgresServer::Shared().NewDatabase();
   }
   void ServeFromDatabase() { Serve({"--store", url_, "--lease-seconds=0.5"}); }
+  void AwaitState(const std::string& id, v1::Video::State state) {
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (Get(id).state() != state && absl::Now() < end) std::this_thread::yield();
+    EXPECT_EQ(Get(id).state(), state) << id;
+  }
   std::string LogText() { return ReadFile(directory_.File("log")); }
   // Waits until the job has ended.
   v1::Video AwaitEnd(const std::string& id) {
@@ -45,7 +53,7 @@ TEST_F(DatabaseProcess, KillNineLosesNoAcceptedJobAndTheNextProcessRunsThem) {
   worker.reset();
 
   ServeFromDatabase();
-  for (const std::string& id : ids) EXPECT_EQ(Get(id).state(), v1::Video::QUEUED) << id;
+  for (const std::string& id : ids) AwaitState(id, v1::Video::QUEUED);
   worker = Join("two");
   for (size_t i = 0; i < ids.size(); ++i) {
     const v1::Run run = worker->AwaitRun();
@@ -82,6 +90,7 @@ TEST_F(DatabaseProcess, AStoreIsCopiedIntoADatabaseAndServedFromThere) {
   EXPECT_EQ(AwaitEnd(waits).state(), v1::Video::COMPLETED);
 }
 
+// Its lease is over long before.
 TEST_F(DatabaseProcess, ARunOutlivesItsDatabasesRestart) {
   PostgresServer server;
   url_ = server.NewDatabase();
@@ -115,11 +124,11 @@ TEST_F(DatabaseProcess, AFrontendWhoseDatabaseWasTakenAcceptsNoMoreJobs) {
   ServeFromDatabase();
   const auto worker = Join("one");
   std::unique_ptr<SqlConnection> other;
-  ASSERT_FALSE(PostgresServer::Driver().Connect(url_, std::chrono::seconds(10), other));
+  ASSERT_FALSE(PostgresServer::Driver().Connect(url_, other));
   SqlRows rows;
   ASSERT_FALSE(other->RunScript(
-      "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1263094352; "
-      "SELECT pg_advisory_lock(1263094352)",
+      absl::StrCat("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = ",
+                   kPostgresFrontendLock, "; SELECT pg_advisory_lock(", kPostgresFrontendLock, ")"),
       std::chrono::seconds(30), rows));
   grpc::Status status;
   const absl::Time end = absl::Now() + absl::Seconds(30);
@@ -145,7 +154,7 @@ TEST_F(DatabaseProcess, AStoreThatCannotBeOpenedIsExplained) {
   EXPECT_THAT(LogText(), HasSubstr("store: invalid URI query parameter: \"colour\""));
   EXPECT_EQ(run("mysql://kinora:secret@host/jobs", {"--check-config"}), 2);
   EXPECT_THAT(LogText(),
-              HasSubstr("store: \"mysql://\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE"));
+              HasSubstr("store: \"mysql…\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE"));
   EXPECT_EQ(run("sqlite", {"--job-store=memory", "--check-config"}), 2);
   EXPECT_THAT(LogText(), HasSubstr("job_store: is the old name of store"));
   EXPECT_EQ(run(absl::StrCat(url_, "0")), 1);

@@ -50,7 +50,10 @@ class StoreClient {
     options.driver = &PostgresServer::Driver();
     options.url = url;
     options.rules.frontend = id;
-    options.listener = [this](const v1::VideoEvent& event) { heard_[event.video_id()].push_back(event.sequence()); };
+    options.listener = [this](const v1::VideoEvent& event) {
+      absl::MutexLock lock(&mu_);
+      heard_[event.video_id()].push_back(event.sequence());
+    };
     auto opened = PostgresStores::Open(std::move(options));
     KINORA_CHECK(opened.ok()) << opened.status();
     stores_ = *std::move(opened);
@@ -60,7 +63,7 @@ class StoreClient {
   JobStore& jobs() { return stores_->jobs(); }
   // The sequences of the events of a job in the order in which they were heard.
   std::vector<int64_t> Heard(const JobId& id) {
-    jobs().Flush();
+    absl::MutexLock lock(&mu_);
     return heard_[id];
   }
 
@@ -97,10 +100,16 @@ class StoreClient {
     EXPECT_THAT(jobs_found, IsOk());
     return jobs_found.ok() ? *std::move(jobs_found) : std::vector<UnfinishedJob>();
   }
+  void AwaitLostRun() {
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (LostRuns().empty() && absl::Now() < end) std::this_thread::yield();
+    EXPECT_THAT(LostRuns(), SizeIs(1));
+  }
 
  private:
   const FrontendId id_;
-  std::map<JobId, std::vector<int64_t>> heard_;
+  absl::Mutex mu_;
+  std::map<JobId, std::vector<int64_t>> heard_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<PostgresStores> stores_;
 };
 
@@ -167,6 +176,20 @@ INSTANTIATE_TEST_SUITE_P(Cuts, BrokenConnectionTest,
                          testing::Values(CuttingProxy::Cut::kBefore, CuttingProxy::Cut::kAfter,
                                          CuttingProxy::Cut::kAnswer),
                          [](const auto& info) { return NameOf(info.param); });
+
+// The database goes away during a COMMIT that it does not make, and comes back after the call's patience.
+TEST_F(PostgresStoresTest, AChangeThatWasNotCommittedIsNotAcknowledged) {
+  CuttingProxy proxy(PostgresServer::Shared().port());
+  StoreClient frontend(Through(proxy, url_), "a", {.patience = absl::ZeroDuration()});
+  for (int message = 1;; ++message) {
+    proxy.CutAt(message, CuttingProxy::Cut::kBefore);
+    const auto created = frontend.Create(RequestNamed(absl::StrCat("job", message)));
+    const auto jobs = PostgresServer::Query(
+        url_, absl::StrCat("SELECT count(*) FROM kinora.jobs WHERE request_id = 'job", message, "'"));
+    EXPECT_EQ(jobs.Int(0, 0), created.ok() ? 1 : 0) << message << " " << created.status();
+    if (!proxy.has_cut()) break;
+  }
+}
 
 TEST_F(PostgresStoresTest, EndedSessionsLoseAndDoubleNothing) {
   StoreClient frontend(url_, "a", {.patience = absl::Seconds(60)});
@@ -261,7 +284,8 @@ TEST_F(PostgresStoresTest, CallsFailWhileTheDatabaseIsAwayAndWorkAfterwards) {
   StoreClient frontend(Through(proxy, url_), "a", {.patience = absl::Milliseconds(100)});
   const JobId id = frontend.Create(RequestNamed("kept")).value().video.id();
   proxy.SetAway(true);
-  EXPECT_THAT(frontend.Get(id).status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the database: ")));
+  EXPECT_THAT(frontend.Get(id).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the database is not available")));
   EXPECT_THAT(frontend.Claim(id).status(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_GT(frontend.stores().Unwritable(), absl::ZeroDuration());
   proxy.SetAway(false);
@@ -274,20 +298,58 @@ TEST_F(PostgresStoresTest, CallsFailWhileTheDatabaseIsAwayAndWorkAfterwards) {
 TEST_F(PostgresStoresTest, LeasesDoNotCountUntilTheDatabaseHasBeenBackForALease) {
   CuttingProxy proxy(PostgresServer::Shared().port());
   StoreClient of_run(url_, "a"),
-      other(Through(proxy, url_), "b", {.grace = absl::Seconds(1), .patience = absl::Milliseconds(100)});
+      other(Through(proxy, url_), "b", {.grace = absl::Seconds(3), .patience = absl::Milliseconds(100)});
   const JobId id = of_run.Create(RequestNamed("run")).value().video.id();
   const Attempt attempt = of_run.Claim(id).value().attempt;
   PostgresServer::Execute(url_, "UPDATE kinora.jobs SET lease_micros = 0");
-  EXPECT_THAT(other.LostRuns(), SizeIs(1));
+  other.AwaitLostRun();  // the server may have been started a moment ago
   proxy.SetAway(true);
   EXPECT_THAT(other.Get(id).status(), StatusIs(absl::StatusCode::kUnavailable));
   proxy.SetAway(false);
   EXPECT_THAT(other.LostRuns(), IsEmpty());
   EXPECT_THAT(other.Requeue(attempt, {.why = "lost", .if_lost = true}).status(), StatusIs(absl::StatusCode::kAborted));
-  const absl::Time end = absl::Now() + absl::Seconds(30);
-  while (other.LostRuns().empty() && absl::Now() < end) {
-  }
+  other.AwaitLostRun();
   EXPECT_THAT(other.Requeue(attempt, {.why = "lost", .if_lost = true}), IsOk());
+}
+
+TEST_F(PostgresStoresTest, ChangesFailOnceTheStateIsLost) {
+  absl::Status state;
+  StoreClient frontend(url_, "a", {.check_state = [&] { return state; }});
+  const JobId id = frontend.Create(RequestNamed("before")).value().video.id();
+  state = absl::UnavailableError("lost");
+  EXPECT_THAT(frontend.Create(RequestNamed("after")).status(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(frontend.Claim(id).status(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(frontend.Get(id), IsOk());
+  EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.jobs").Int(0, 0), 1);
+}
+
+// A frontend that is cut off does not know what another did with the database meanwhile.
+TEST_F(PostgresStoresTest, ADatabaseThatWasTakenAndLeftIsLostForItsFirstFrontend) {
+  CuttingProxy proxy(PostgresServer::Shared().port());
+  std::atomic<bool> taken = false;
+  StoreClient first(Through(proxy, url_), "a", {.on_taken = [&] { taken = true, taken.notify_all(); }});
+  proxy.SetAway(true);
+  {
+    StoreClient second(url_, "b", {.on_taken = [] {}});
+  }
+  proxy.SetAway(false);
+  taken.wait(false);
+}
+
+TEST_F(PostgresStoresTest, ADatabaseThatCameBackIsItsFrontendsStill) {
+  CuttingProxy proxy(PostgresServer::Shared().port());
+  std::atomic<bool> taken = false;
+  StoreClient frontend(Through(proxy, url_), "a", {.on_taken = [&] { taken = true; }});
+  proxy.CutAll();
+  const auto locks = [&] {
+    return PostgresServer::Query(url_,
+                                 "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = "
+                                 "(SELECT oid FROM pg_database WHERE datname = current_database())")
+        .Int(0, 0);
+  };
+  while (locks() != 0) std::this_thread::yield();  // the server has noticed
+  while (locks() != 1) std::this_thread::yield();  // and the frontend has taken it again
+  EXPECT_FALSE(taken);
 }
 
 TEST_F(PostgresStoresTest, ANameWithoutATextInTheDatabaseIsUnknown) {
@@ -319,11 +381,12 @@ TEST_F(PostgresStoresTest, ANewerSchemaIsUsedOnlyIfItSaysThatItCanBe) {
 }
 
 TEST_F(PostgresStoresTest, ARoleThatMayNotCreateTheSchemaIsToldHow) {
-  PostgresServer::Execute(url_, "DROP ROLE IF EXISTS humble; CREATE ROLE humble LOGIN");
-  const std::string humble = absl::StrReplaceAll(url_, {{"kinora@", "humble@"}});
+  const std::string role = absl::StrCat("humble", absl::ToUnixMicros(absl::Now()));
+  PostgresServer::Execute(url_, absl::StrCat("CREATE ROLE ", role, " LOGIN"));
+  const std::string humble = absl::StrReplaceAll(url_, {{"kinora@", role + "@"}});
   EXPECT_THAT(OpenStatus(humble),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("CREATE SCHEMA kinora AUTHORIZATION")));
-  PostgresServer::Execute(url_, "CREATE SCHEMA kinora AUTHORIZATION humble");
+  PostgresServer::Execute(url_, absl::StrCat("CREATE SCHEMA kinora AUTHORIZATION ", role));
   EXPECT_THAT(OpenStatus(humble), IsOk());
 }
 
