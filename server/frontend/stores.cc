@@ -72,7 +72,7 @@ class DatabaseStores : public Stores {
                                                        "accepts no more jobs"),
                                 "STATE_LOST"));
     };
-    KINORA_ASSIGN_OR_RETURN(stores_, PostgresStores::Open(std::move(options)));
+    KINORA_ASSIGN_OR_RETURN(stores_, PostgresStores::Open(options));
     return absl::OkStatus();
   }
 

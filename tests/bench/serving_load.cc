@@ -255,6 +255,7 @@ int Run(const Load& load) {
   Subprocess frontend(FrontendCommand(load));
   while (frontend.ErrSoFar().find("event=serving") == std::string::npos) absl::SleepFor(absl::Milliseconds(10));
   std::vector<std::unique_ptr<Group>> groups;
+  groups.reserve(load.groups);
   for (int i = 0; i < load.groups; ++i) groups.push_back(std::make_unique<Group>(load, Model("busy"), i));
   const auto stub = StubOf(load, -1);
   v1::CreateVideoRequest request;

@@ -26,10 +26,10 @@
 #include "server/frontend/jobs/catalogue_tables.h"
 #include "server/frontend/jobs/job_record.h"
 #include "server/frontend/jobs/job_schema.h"
-#include "server/frontend/jobs/sqlite_job_tables.h"
 #include "server/frontend/jobs/sqlite.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
+#include "server/frontend/jobs/sqlite_job_tables.h"
 #include "tests/testing/fake_clock.h"
 
 namespace kinora {

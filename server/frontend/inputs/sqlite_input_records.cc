@@ -55,7 +55,8 @@ void SqliteInputRecords::PutInput(const InputRecord& input, Finished done) {
 
 void SqliteInputRecords::RemoveInput(const std::string& sha256, Finished done) {
   file_.Write(
-      Room::kFrees, [sha256](SqliteJobTables& tables, SqliteFile::Events&) { return Remove(tables.database(), sha256); },
+      Room::kFrees,
+      [sha256](SqliteJobTables& tables, SqliteFile::Events&) { return Remove(tables.database(), sha256); },
       std::move(done));
 }
 

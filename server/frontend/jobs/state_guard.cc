@@ -15,7 +15,7 @@ absl::Status StateGuard::Check() {
   {
     absl::MutexLock lock(&mu_);
     if (!lost_.ok()) return lost_;
-    const absl::Status found = watch_.Check();
+    absl::Status found = watch_.Check();
     if (found.ok()) return found;
     lost = lost_ = WithErrorInfo(absl::UnavailableError("the server's state files were moved, removed or replaced "
                                                         "while it was running; it accepts no more jobs until it is "

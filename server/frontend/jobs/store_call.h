@@ -2,8 +2,8 @@
 // disk; `done` runs after the commit on a thread of the store, never on the caller's. It must not block, but may call
 // the store again, finish an RPC or wake another thread.
 //
-// Errors of any call: ResourceExhausted (disk full), Unavailable (the store is closed, its file is locked or its database
-// is away; with ErrorInfo COMMIT_UNKNOWN the change may have been made), DataLoss (its file is damaged).
+// Errors of any call: ResourceExhausted (disk full), Unavailable (the store is closed, its file is locked or its
+// database is away; with ErrorInfo COMMIT_UNKNOWN the change may have been made), DataLoss (its file is damaged).
 #ifndef KINORA_SERVER_FRONTEND_JOBS_STORE_CALL_H_
 #define KINORA_SERVER_FRONTEND_JOBS_STORE_CALL_H_
 

@@ -20,7 +20,8 @@ SqlSessionOptions Stoppable(SqlSessionOptions options, const absl::Notification&
 PostgresLock::PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost)
     : steady_(*options.steady), session_(Stoppable(options, stop_)), on_lost_(std::move(on_lost)) {}
 
-absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(SqlSessionOptions options, absl::Duration patience,
+absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(const SqlSessionOptions& options,
+                                                                 absl::Duration patience,
                                                                  std::function<void()> on_lost) {
   std::unique_ptr<PostgresLock> lock(new PostgresLock(options, std::move(on_lost)));
   const absl::Time deadline = options.steady->Now() + patience;

@@ -22,7 +22,7 @@ class PostgresLock {
 
   // FailedPrecondition: another process has held it for all of `patience`. on_lost: called once if another process has
   // taken it while the database was away from this one; on the lock's thread.
-  static absl::StatusOr<std::unique_ptr<PostgresLock>> Take(SqlSessionOptions options, absl::Duration patience,
+  static absl::StatusOr<std::unique_ptr<PostgresLock>> Take(const SqlSessionOptions& options, absl::Duration patience,
                                                             std::function<void()> on_lost);
   ~PostgresLock() { StopWatching(); }  // frees it
   void StopWatching();                 // ends calls of on_lost, and keeps the lock; idempotent

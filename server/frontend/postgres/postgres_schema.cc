@@ -80,7 +80,7 @@ class Migration {
           absl::StrCat("the database has PostgreSQL ", server / 10000, "; it must be 15 or later"));
     }
     KINORA_RETURN_IF_ERROR(Do("BEGIN"));
-    const absl::StatusOr<bool> was_new = TakeSteps();
+    absl::StatusOr<bool> was_new = TakeSteps();
     const absl::Status ended = Do(was_new.ok() ? "COMMIT" : "ROLLBACK");
     KINORA_RETURN_IF_ERROR(was_new.status());
     KINORA_RETURN_IF_ERROR(ended);
@@ -157,7 +157,7 @@ absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadl
   absl::StatusOr<SqlConnection*> connection = session.Connect();
   for (int tries = 0; !connection.ok() && session.Pause(tries, deadline); ++tries) connection = session.Connect();
   KINORA_RETURN_IF_ERROR(connection.status());
-  const absl::StatusOr<bool> prepared = Migration(**connection, use).Run();
+  absl::StatusOr<bool> prepared = Migration(**connection, use).Run();
   session.Drop();
   return prepared;
 }

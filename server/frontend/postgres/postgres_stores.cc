@@ -159,6 +159,7 @@ void PostgresInputRecords::Inputs(Done<std::vector<InputRecord>> done) {
         KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
                                 transaction.Run("SELECT sha256, bytes, media_type, expire_micros FROM inputs"));
         std::vector<InputRecord> inputs;
+        inputs.reserve(rows.size());
         for (int row = 0; row < rows.size(); ++row) {
           inputs.push_back({.sha256 = rows.Bytes(row, 0),
                             .bytes = rows.Int(row, 1),
@@ -223,7 +224,7 @@ void PostgresFrontendRecords::TakeLostClients(const FrontendId& id, Done<std::ve
       });
 }
 
-absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(PostgresOptions options) {
+absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(const PostgresOptions& options) {
   SqlSessionOptions first = SessionOf(options);
   first.greeting.clear();
   SqlSession session(first);

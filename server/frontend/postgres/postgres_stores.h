@@ -101,7 +101,7 @@ class PostgresStores {
  public:
   // Creates the schema if there is none. Errors: FailedPrecondition (postgres_schema.h, postgres_lock.h), Unavailable
   // (no connection).
-  static absl::StatusOr<std::unique_ptr<PostgresStores>> Open(PostgresOptions options);
+  static absl::StatusOr<std::unique_ptr<PostgresStores>> Open(const PostgresOptions& options);
   ~PostgresStores() { transactions_.pool().Stop(); }  // before what pending calls use is destroyed
 
   JobStore& jobs() { return jobs_; }

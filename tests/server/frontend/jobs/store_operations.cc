@@ -428,7 +428,7 @@ std::string StoreComparison::CompareInputs() {
     std::sort(inputs->begin(), inputs->end(),
               [](const InputRecord& a, const InputRecord& b) { return a.sha256 < b.sha256; });
   }
-  return Difference(Text(std::move(inputs)), Text(absl::StatusOr<std::vector<InputRecord>>(expected)));
+  return Difference(Text(inputs), Text(absl::StatusOr<std::vector<InputRecord>>(expected)));
 }
 
 }  // namespace kinora

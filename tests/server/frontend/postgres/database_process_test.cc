@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/frontend/postgres/postgres_schema.h"
 #include "tests/server/frontend/frontend_process.h"
@@ -141,6 +142,7 @@ TEST_F(DatabaseProcess, AFrontendWhoseDatabaseWasTakenAcceptsNoMoreJobs) {
   } while (status.error_code() != grpc::StatusCode::UNAVAILABLE && absl::Now() < end);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(status.error_message(), HasSubstr("another frontend has taken"));
+  while (!absl::StrContains(LogText(), "database_taken") && absl::Now() < end) std::this_thread::yield();
   EXPECT_THAT(LogText(), HasSubstr("database_taken"));
 }
 
@@ -153,8 +155,7 @@ TEST_F(DatabaseProcess, AStoreThatCannotBeOpenedIsExplained) {
   EXPECT_EQ(run("postgresql://kinora:secret@127.0.0.1/jobs?colour=red", {"--check-config"}), 2);
   EXPECT_THAT(LogText(), HasSubstr("store: invalid URI query parameter: \"colour\""));
   EXPECT_EQ(run("mysql://kinora:secret@host/jobs", {"--check-config"}), 2);
-  EXPECT_THAT(LogText(),
-              HasSubstr("store: \"mysql…\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE"));
+  EXPECT_THAT(LogText(), HasSubstr("store: \"mysql…\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE"));
   EXPECT_EQ(run("sqlite", {"--job-store=memory", "--check-config"}), 2);
   EXPECT_THAT(LogText(), HasSubstr("job_store: is the old name of store"));
   EXPECT_EQ(run(absl::StrCat(url_, "0")), 1);

@@ -195,6 +195,7 @@ TEST_F(PostgresStoresTest, EndedSessionsLoseAndDoubleNothing) {
   StoreClient frontend(url_, "a", {.patience = absl::Seconds(60)});
   std::atomic<int> lives = 0;
   std::vector<std::thread> clients;
+  clients.reserve(4);
   for (int client = 0; client < 4; ++client) {
     clients.emplace_back([&, client] {
       for (int i = 0; i < 20 && !HasFailure(); ++i)
@@ -220,6 +221,7 @@ TEST_F(PostgresStoresTest, OfTwoFrontendsOneGetsAJob) {
   constexpr int kJobs = 100;
   StoreClient a(url_, "a"), b(url_, "b");
   std::vector<JobId> ids;
+  ids.reserve(kJobs);
   for (int i = 0; i < kJobs; ++i) ids.push_back(a.Create(RequestNamed(absl::StrCat(i))).value().video.id());
   std::atomic<int> claims = 0, refusals = 0;
   const auto claim_all = [&](StoreClient& frontend) {
@@ -362,6 +364,7 @@ TEST_F(PostgresStoresTest, ANameWithoutATextInTheDatabaseIsUnknown) {
 
 TEST_F(PostgresStoresTest, FrontendsThatStartAtOnceMakeOneSchema) {
   std::vector<std::thread> starts;
+  starts.reserve(4);
   for (int i = 0; i < 4; ++i) starts.emplace_back([&, i] { StoreClient frontend(url_, absl::StrCat(i)); });
   for (std::thread& start : starts) start.join();
   EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.schema_version").Int(0, 0), 1);
