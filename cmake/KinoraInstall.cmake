@@ -1,6 +1,6 @@
 # cmake --install BUILD [--prefix DIR] [--strip]: the programs, their manual pages and completion, and the API with all
 # that it imports, for protoc -I PREFIX/share/kinora/proto. kinora-frontend looks for kinora-worker and kinora-gateway
-# beside itself, and for its module of PostgreSQL there or in ../lib/kinora.
+# beside itself, and for its module of PostgreSQL there or in ../lib/kinora/modules (one folder deep, cpack would add a call of ldconfig).
 # cpack --config BUILD/CPackConfig.cmake: the same as packages, a component each (KinoraPackages.cmake).
 include(GNUInstallDirs)
 
@@ -22,7 +22,7 @@ kinora_install(frontend kinora-frontend)
 kinora_install(gateway kinora-gateway)
 kinora_install(worker kinora-worker kinora-render kinora-decode)
 kinora_install(client kinora)
-install(TARGETS kinora-postgresql LIBRARY DESTINATION lib/kinora COMPONENT postgresql)
+install(TARGETS kinora-postgresql LIBRARY DESTINATION lib/kinora/modules COMPONENT postgresql)
 install(FILES deploy/debian/kinora-decode.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT worker)
 install(FILES proto/kinora/v1/video_generation.proto proto/kinora/v1/config.proto
         DESTINATION ${CMAKE_INSTALL_DATADIR}/kinora/proto/kinora/v1 COMPONENT client)

@@ -15,7 +15,7 @@ constexpr char kModule[] = "kinora-postgresql.so";
 std::string FindModule() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const std::filesystem::path& path : {program / kModule, program / "../lib/kinora" / kModule}) {
+  for (const std::filesystem::path& path : {program / kModule, program / "../lib/kinora/modules" / kModule}) {
     if (std::filesystem::exists(path, error)) return path.lexically_normal().string();
   }
   return "";
@@ -27,7 +27,8 @@ absl::StatusOr<const SqlDriver*> OpenPostgresDriver(std::string path) {
   if (path.empty()) path = FindModule();
   if (path.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        kModule, " is neither beside this program nor in ../lib/kinora; install the package kinora-postgresql"));
+        kModule,
+        " is neither beside this program nor in ../lib/kinora/modules; install the package kinora-postgresql"));
   }
   void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {

@@ -9,8 +9,8 @@
 
 namespace kinora {
 
-// Opens the module at `path`, or kinora-postgresql.so beside this program or in ../lib/kinora from there. It stays
-// open. FailedPrecondition, with what to install, if it cannot be opened or belongs to another version.
+// Opens the module at `path`, or kinora-postgresql.so beside this program or in ../lib/kinora/modules from there. It
+// stays open. FailedPrecondition, with what to install, if it cannot be opened or belongs to another version.
 absl::StatusOr<const SqlDriver*> OpenPostgresDriver(std::string path = "");
 
 }  // namespace kinora
