@@ -1,6 +1,7 @@
 # cmake --install BUILD [--prefix DIR] [--strip]: the programs, their manual pages and completion, and the API with all
 # that it imports, for protoc -I PREFIX/share/kinora/proto. kinora-frontend looks for kinora-worker and kinora-gateway
-# beside itself, and for its module of PostgreSQL there or in ../lib/kinora/modules (one folder deep, cpack would add a call of ldconfig).
+# beside itself, and for its module of PostgreSQL there or in ../lib/kinora/modules (in a folder above, cpack would add a
+# call of ldconfig).
 # cpack --config BUILD/CPackConfig.cmake: the same as packages, a component each (KinoraPackages.cmake).
 include(GNUInstallDirs)
 

@@ -240,6 +240,7 @@ absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& argume
   if (!line.operands().empty()) {
     return InvalidField(line.operands()[0], "is not a flag; write flags as --name VALUE or --name=VALUE");
   }
+  if (line.Get("copy-store") == "") return InvalidField("--copy-store", "must be sqlite or postgresql://…");
   const ConfigCommand command{.check = line.Has("check-config"),
                               .describe = line.Has("describe"),
                               .copy_store = line.Get("copy-store").value_or(""),

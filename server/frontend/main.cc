@@ -1,6 +1,6 @@
 // kinora-frontend: reads the configuration, starts a Frontend, drains it on SIGTERM, SIGINT or SIGHUP and exits 0. Exit
-// status: 0 drained, or the configuration is valid; 1 the frontend could not start; 2 the configuration is invalid, or
-// no group can load its model.
+// status: 0 drained, the configuration is valid, or the store was copied; 1 the frontend could not start, or the store
+// could not be copied; 2 the configuration is invalid, or no group can load its model.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>

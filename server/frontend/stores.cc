@@ -13,6 +13,7 @@
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/sqlite_store_rows.h"
 #include "server/frontend/jobs/state_guard.h"
+#include "server/frontend/postgres/postgres_schema.h"
 #include "server/frontend/postgres/postgres_store_rows.h"
 #include "server/frontend/postgres/postgres_stores.h"
 #include "server/frontend/postgres/sql_module.h"
@@ -49,6 +50,11 @@ absl::StatusOr<std::unique_ptr<Stores>> OpenSqlite(const v1::FrontendConfig& con
                                                    Clock& clock, StoresOptions options) {
   const std::string path = StoreOf(config) == "memory" ? ":memory:" : state.File("jobs.db");
   std::error_code error;
+  if (path != ":memory:" && std::filesystem::exists(path + ".copy", error) && !std::filesystem::exists(path, error)) {
+    return absl::FailedPreconditionError(absl::StrCat("state_directory ", config.state_directory(),
+                                                      ": a copy into jobs.db has not ended; run kinora-frontend "
+                                                      "--copy-store again, or remove jobs.db.copy"));
+  }
   const auto size = std::filesystem::file_size(path, error);
   JobCommitterOptions of_file{.watch = std::move(options.watch),
                               .on_lost = std::move(options.on_lost),
@@ -106,13 +112,15 @@ absl::Status Named(const char* field, const absl::Status& status) {
 
 enum class Side { kFrom, kTo };
 
-absl::StatusOr<std::unique_ptr<StoreRows>> OpenRows(const std::string& store, const StateDirectory& state, Side side) {
+absl::StatusOr<std::unique_ptr<StoreRows>> OpenRows(const std::string& store, const v1::FrontendConfig& config,
+                                                    const StateDirectory& state, Side side) {
   if (IsDatabaseUrl(store)) {
     KINORA_ASSIGN_OR_RETURN(const SqlDriver* const driver, OpenPostgresDriver());
-    return PostgresStoreRows::Open(*driver, store);
+    if (const SqlResult invalid = driver->CheckUrl(store)) return absl::InvalidArgumentError(invalid->message);
+    return PostgresStoreRows::Open(*driver, store, side == Side::kFrom ? SchemaUse::kCopyFrom : SchemaUse::kCopyInto);
   }
   if (store != "sqlite") return absl::InvalidArgumentError("only sqlite and postgresql://… can be copied");
-  return side == Side::kFrom ? SqliteStoreRows::Open(state.File("jobs.db"))
+  return side == Side::kFrom ? SqliteStoreRows::Open(state.File("jobs.db"), config.accept_lost_commits())
                              : SqliteStoreRows::Create(state.File("jobs.db"));
 }
 
@@ -122,9 +130,9 @@ absl::StatusOr<StoreSummary> CopyIntoStore(const std::string& from, const v1::Fr
                                            const StateDirectory& state) {
   const std::string to = StoreOf(config);
   if (from == to) return absl::InvalidArgumentError("copy-store: is the same as store");
-  const auto source = OpenRows(from, state, Side::kFrom);
+  const auto source = OpenRows(from, config, state, Side::kFrom);
   if (!source.ok()) return Named("copy-store", source.status());
-  const auto destination = OpenRows(to, state, Side::kTo);
+  const auto destination = OpenRows(to, config, state, Side::kTo);
   if (!destination.ok()) return Named("store", destination.status());
   return CopyStore(**source, **destination);
 }

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -41,6 +42,28 @@ std::vector<std::string> Unprivileged(std::vector<std::string> command) {
   return command;
 }
 
+bool OthersMayEnter(const std::filesystem::path& path) {
+  for (std::filesystem::path folder = path;; folder = folder.parent_path()) {
+    std::error_code error;
+    const auto permissions = std::filesystem::status(folder, error).permissions();
+    if (error || (permissions & std::filesystem::perms::others_exec) == std::filesystem::perms::none) return false;
+    if (folder == folder.parent_path()) return true;
+  }
+}
+
+std::string MakeDirectory() {
+  std::vector<std::filesystem::path> parents = {std::filesystem::temp_directory_path(), "/tmp", "/var/tmp", "/dev/shm"};
+  if (getuid() == 0) std::erase_if(parents, [](const auto& path) { return !OthersMayEnter(path); });
+  KINORA_CHECK(!parents.empty()) << "no temporary folder that the user postgres may enter";
+  std::string name = (parents[0] / "kinora-postgres-XXXXXX").string();
+  KINORA_CHECK(mkdtemp(name.data()) != nullptr) << name;
+  if (getuid() == 0) {
+    const passwd* const user = getpwnam("postgres");
+    KINORA_CHECK(user != nullptr && chown(name.c_str(), user->pw_uid, user->pw_gid) == 0) << name;
+  }
+  return name;
+}
+
 int FreePort() {
   const int file = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
@@ -70,19 +93,19 @@ const SqlDriver& PostgresServer::Driver() {
   return *driver;
 }
 
-PostgresServer::PostgresServer() {
-  if (getuid() == 0) {
-    const passwd* const user = getpwnam("postgres");
-    KINORA_CHECK(user != nullptr && chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) == 0);
-  }
+PostgresServer::PostgresServer() : directory_(MakeDirectory()) {
   const ProcessResult made =
-      RunProcess(Unprivileged({Program("initdb"), "--pgdata", directory_.File("data"), "--username", kOwner, "--auth",
-                               "trust", "--no-sync", "--encoding", "UTF8", "--locale", "C.UTF-8"}));
+      RunProcess(Unprivileged({Program("initdb"), "--pgdata", File("data"), "--username", kOwner, "--auth", "trust",
+                               "--no-sync", "--encoding", "UTF8", "--locale", "C.UTF-8"}));
   KINORA_CHECK(made.exit_status == 0) << made.err;
   Start();
 }
 
-PostgresServer::~PostgresServer() { Kill(); }
+PostgresServer::~PostgresServer() {
+  Kill();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
 
 void PostgresServer::Start() {
   const absl::Time end = absl::Now() + absl::Seconds(60);
@@ -90,9 +113,9 @@ void PostgresServer::Start() {
   while (absl::Now() < end) {  // again if processes of a killed server still end
     if (process_ == nullptr) port_ = FreePort();
     process_ = std::make_unique<Subprocess>(
-        Unprivileged({Program("postgres"), "-D", directory_.File("data"), "-c", absl::StrCat("port=", port_), "-c",
-                      "listen_addresses=127.0.0.1", "-c", absl::StrCat("unix_socket_directories=", directory_.path()),
-                      "-c", "fsync=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB"}));
+        Unprivileged({Program("postgres"), "-D", File("data"), "-c", absl::StrCat("port=", port_), "-c",
+                      "listen_addresses=127.0.0.1", "-c", absl::StrCat("unix_socket_directories=", directory_), "-c",
+                      "fsync=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB"}));
     while (absl::Now() < end) {
       std::unique_ptr<SqlConnection> connection;
       const SqlResult failed = Driver().Connect(OverSocket("postgres"), connection);
@@ -119,7 +142,7 @@ std::string PostgresServer::Url(const std::string& database) const {
 
 // Another server may have taken the port.
 std::string PostgresServer::OverSocket(const std::string& database) const {
-  return absl::StrCat("postgresql:///", database, "?user=", kOwner, "&port=", port_, "&host=", directory_.path());
+  return absl::StrCat("postgresql:///", database, "?user=", kOwner, "&port=", port_, "&host=", directory_);
 }
 
 std::string PostgresServer::NewDatabase() {

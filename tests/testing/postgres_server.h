@@ -7,7 +7,6 @@
 
 #include "server/frontend/postgres/sql_driver.h"
 #include "tests/testing/subprocess.h"
-#include "tests/testing/temporary_directory.h"
 
 namespace kinora {
 
@@ -36,7 +35,9 @@ class PostgresServer {
   std::string Url(const std::string& database) const;
   std::string OverSocket(const std::string& database) const;
 
-  TemporaryDirectory directory_;
+  std::string File(const std::string& name) const { return directory_ + "/" + name; }
+
+  const std::string directory_;  // which the server's user may enter, whatever TMPDIR is
   int port_ = 0;
   int databases_ = 0;
   std::unique_ptr<Subprocess> process_;

@@ -55,7 +55,8 @@ struct DispatcherOptions {
   absl::Duration preempt_after = absl::ZeroDuration();  // FrontendConfig.preempt_after_seconds
   // How often it reads what other frontends have committed to the store (dispatcher_sharing.h). Zero: it is alone.
   absl::Duration look_interval = absl::ZeroDuration();
-  // Whether it stops a run before a lease is over that it cannot renew, since another frontend may then take the job.
+  // Whether other frontends may take a job whose lease is over, so that this one stops a run before. False: it reads
+  // the store for its own changes whose answers were lost.
   bool ends_runs_with_leases = true;
   // Models of groups that joined an earlier frontend. A job may wait for parts that only they have, as after a loss.
   std::vector<v1::ModelInfo> known_models{};

@@ -71,10 +71,12 @@ void Dispatcher::Impl::Sharing::OnQueued(Impl& self, const UnfinishedJob& job) {
 void Dispatcher::Impl::Sharing::OnOwn(Impl& self, const UnfinishedJob& job) {
   if (job.cancel_requested) self.CancelRun(job.video.id());
   if (self.Current(job.attempt) != nullptr || self.claim_) return;
-  Log(Severity::kWarning, "claim_unknown", {{"job", job.attempt.id}, {"attempt", job.attempt.number}});
   self.store_.Requeue(job.attempt, {.why = "the answer to its claim was lost"},
-                      self.OnLoop<absl::StatusOr<v1::Video>>([](Impl& impl, const absl::StatusOr<v1::Video>& video) {
-                        if (video.ok()) Look(impl);
+                      self.OnLoop<absl::StatusOr<v1::Video>>([attempt = job.attempt](
+                                                                 Impl& impl, const absl::StatusOr<v1::Video>& video) {
+                        if (!video.ok()) return;  // it ended while the store was read
+                        Log(Severity::kWarning, "claim_unknown", {{"job", attempt.id}, {"attempt", attempt.number}});
+                        Look(impl);
                       }));
 }
 

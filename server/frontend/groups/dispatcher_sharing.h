@@ -17,10 +17,10 @@ struct Dispatcher::Impl::Sharing {
   static bool IsShared(const Impl& self) { return self.options_.look_interval > absl::ZeroDuration(); }
   static void Begin(Impl& self);
   static void Look(Impl& self);
-  // Whether the job may interrupt a run: the store was just read, and every frontend with an idle group has had the
-  // time to see the job.
+  // Whether the job may interrupt a run: there is no other frontend, or the store was just read, and every frontend
+  // with an idle group has had the time to see the job.
   static bool IsPassedOver(const Impl& self, const JobId& id) {
-    return !IsShared(self) || self.view_.passed_over.contains(id);
+    return !IsShared(self) || !self.options_.ends_runs_with_leases || self.view_.passed_over.contains(id);
   }
 
   // After the store has granted a lease that it was asked for at `asked`. The run is stopped before the lease is over,

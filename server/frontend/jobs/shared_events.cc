@@ -34,19 +34,24 @@ void SharedEvents::Poll() {
     }
     heard_ = watched;
   }
-  reads_ = std::ssize(watched);
-  if (reads_ == 0) return PollLater();
-  for (const auto& [id, heard] : watched) {
-    store_.EventsAfter(id, heard, [this](absl::StatusOr<JobHistory> history) {
-      loop_->Post([this, history = std::move(history)]() mutable { OnRead(std::move(history)); });
-    });
-  }
+  to_read_.assign(watched.begin(), watched.end());
+  ReadNext();
+}
+
+// One after the other, so that clients' reads do not wait behind all of them.
+void SharedEvents::ReadNext() {
+  if (to_read_.empty()) return PollLater();
+  const auto [id, heard] = to_read_.back();
+  to_read_.pop_back();
+  store_.EventsAfter(id, heard, [this](absl::StatusOr<JobHistory> history) {
+    loop_->Post([this, history = std::move(history)]() mutable { OnRead(std::move(history)); });
+  });
 }
 
 // The last event suffices: a watch that misses others reads them. After an error the next poll follows as usual.
 void SharedEvents::OnRead(absl::StatusOr<JobHistory> history) {
   if (history.ok() && !history->events.empty()) Hear(history->events.back());
-  if (--reads_ == 0) PollLater();
+  ReadNext();
 }
 
 }  // namespace kinora

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -34,6 +36,7 @@ class SharedEvents : public EventSource {
  private:
   void PollLater();
   void Poll();
+  void ReadNext();
   void OnRead(absl::StatusOr<JobHistory> history);
 
   EventHub& hub_;
@@ -41,7 +44,7 @@ class SharedEvents : public EventSource {
   const absl::Duration interval_;
   absl::Mutex mu_;
   std::map<JobId, int64_t> heard_ ABSL_GUARDED_BY(mu_);  // watched jobs: the greatest sequence that was published
-  int64_t reads_ = 0;                                    // pending; on the loop
+  std::vector<std::pair<JobId, int64_t>> to_read_;       // in this poll, and after which sequence; on the loop
   const std::unique_ptr<Executor> loop_;                 // last: its thread ends before other members are destroyed
 };
 

@@ -6,13 +6,16 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/file_error.h"
 #include "server/frontend/jobs/commit_mark.h"
 #include "server/frontend/jobs/frontend_tables.h"
 #include "server/frontend/jobs/job_rows.h"
+#include "server/frontend/jobs/job_schema.h"
 #include "server/frontend/jobs/lost_commits.h"
 
 namespace kinora {
@@ -29,19 +32,21 @@ absl::Status Sync(const std::string& path, int flags) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SqliteStoreRows>> SqliteStoreRows::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<SqliteStoreRows>> SqliteStoreRows::Open(const std::string& path,
+                                                                       int64_t accept_lost_commits) {
   std::error_code error;
   if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(path, ": there is no such store"));
   const CommitMarkFile mark(absl::StrCat(path, ".commits"));
-  KINORA_RETURN_IF_ERROR(CheckCommits(path, mark.Read(), /*accepted=*/0).status());
+  KINORA_RETURN_IF_ERROR(CheckCommits(path, mark.Read(), accept_lost_commits).status());
   KINORA_ASSIGN_OR_RETURN(auto tables, SqliteJobTables::Open(path));
+  KINORA_RETURN_IF_ERROR(CheckIntegrity(tables->database()));
   return std::unique_ptr<SqliteStoreRows>(new SqliteStoreRows(path, std::move(tables)));
 }
 
 absl::StatusOr<std::unique_ptr<SqliteStoreRows>> SqliteStoreRows::Create(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error)) {
-    KINORA_ASSIGN_OR_RETURN(const auto present, Open(path));
+    KINORA_ASSIGN_OR_RETURN(const auto present, Open(path, /*accept_lost_commits=*/0));
     KINORA_ASSIGN_OR_RETURN(const int64_t jobs, present->Count("SELECT count(*) FROM jobs"));
     if (jobs > 0) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -64,7 +69,8 @@ absl::StatusOr<std::vector<JobRow>> SqliteStoreRows::JobsAfter(int64_t ordinal, 
       database().Prepare("SELECT ordinal, id, state, hidden, expire_micros, coalesce(request_id, ''), fingerprint, "
                          "video, scheduling, detach, owner, lease_micros, queued_micros, cancel_requested, "
                          "lost_groups, last_sequence, "
-                         "coalesce((SELECT frontend FROM ties WHERE job = id), ''), " KINORA_JOB_IS_SOUND
+                         "coalesce((SELECT frontend FROM ties WHERE job = id AND checksum = record_checksum(job, "
+                         "frontend)), ''), " KINORA_JOB_IS_SOUND
                          " FROM jobs WHERE ordinal > ? ORDER BY ordinal LIMIT ?"));
   select.Bind(ordinal).Bind(int64_t{limit});
   std::vector<JobRow> jobs;
@@ -108,29 +114,34 @@ absl::Status SqliteStoreRows::ReadEvents(JobRow& job) {
 // Damaged rows are left out: a worker, or a client, brings them again.
 absl::StatusOr<OtherRows> SqliteStoreRows::Others() {
   OtherRows others;
+  // The first column says whether the row is sound.
   const auto read = [&](const char* sql, auto take) -> absl::Status {
     KINORA_ASSIGN_OR_RETURN(Statement select, database().Prepare(sql));
     while (true) {
       KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
       if (!row) return absl::OkStatus();
-      take(select);
+      if (select.Int(0) != 0) {
+        take(select);
+      } else {
+        Log(Severity::kWarning, "row_not_copied", {{"key", absl::CHexEscape(select.Bytes(1))}});
+      }
     }
   };
-  KINORA_RETURN_IF_ERROR(read("SELECT id, micros FROM expired ORDER BY id", [&](const Statement& row) {
-    others.expired.push_back({.id = row.Bytes(0), .micros = row.Int(1)});
+  KINORA_RETURN_IF_ERROR(read("SELECT 1, id, micros FROM expired ORDER BY id", [&](const Statement& row) {
+    others.expired.push_back({.id = row.Bytes(1), .micros = row.Int(2)});
   }));
   KINORA_RETURN_IF_ERROR(
-      read("SELECT id, info FROM models WHERE checksum = record_checksum(id, info) ORDER BY id",
-           [&](const Statement& row) { others.models.push_back({.id = row.Bytes(0), .info = row.Bytes(1)}); }));
+      read("SELECT checksum = record_checksum(id, info), id, info FROM models ORDER BY id",
+           [&](const Statement& row) { others.models.push_back({.id = row.Bytes(1), .info = row.Bytes(2)}); }));
   KINORA_RETURN_IF_ERROR(
-      read("SELECT place, run FROM speeds WHERE checksum = record_checksum(place, run) ORDER BY ordinal",
-           [&](const Statement& row) { others.speeds.push_back({.place = row.Bytes(0), .run = row.Bytes(1)}); }));
+      read("SELECT checksum = record_checksum(place, run), place, run FROM speeds ORDER BY ordinal",
+           [&](const Statement& row) { others.speeds.push_back({.place = row.Bytes(1), .run = row.Bytes(2)}); }));
   KINORA_RETURN_IF_ERROR(
-      read("SELECT sha256, bytes, media_type, expire_micros FROM inputs "
-           "WHERE checksum = record_checksum(sha256, bytes, media_type, expire_micros) ORDER BY sha256",
+      read("SELECT checksum = record_checksum(sha256, bytes, media_type, expire_micros), sha256, bytes, media_type, "
+           "expire_micros FROM inputs ORDER BY sha256",
            [&](const Statement& row) {
-             others.inputs.push_back({.sha256 = row.Bytes(0), .bytes = row.Int(1), .media_type = row.Bytes(2)});
-             others.inputs.back().expire_micros = row.Int(3);
+             others.inputs.push_back({.sha256 = row.Bytes(1), .bytes = row.Int(2), .media_type = row.Bytes(3)});
+             others.inputs.back().expire_micros = row.Int(4);
            }));
   return others;
 }

@@ -1,5 +1,5 @@
-// StoreRows of a SQLite file. Whoever opens it holds the lock of its folder (state_directory.h), so no frontend uses
-// it, whatever its leases say.
+// StoreRows of a SQLite file. The caller holds the lock of its folder (state_directory.h), so no frontend uses it,
+// whatever its leases say.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SQLITE_STORE_ROWS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SQLITE_STORE_ROWS_H_
 
@@ -15,8 +15,10 @@ namespace kinora {
 
 class SqliteStoreRows : public StoreRows {
  public:
-  // A source. Errors: as SqliteFile::Open; NotFound: there is no such file.
-  static absl::StatusOr<std::unique_ptr<SqliteStoreRows>> Open(const std::string& path);
+  // A source, which is brought to the present schema. accept_lost_commits: as FrontendConfig. Errors: as
+  // SqliteFile::Open; NotFound: there is no such file.
+  static absl::StatusOr<std::unique_ptr<SqliteStoreRows>> Open(const std::string& path,
+                                                               int64_t accept_lost_commits = 0);
   // A destination: "<path>.copy" until EndCopy.
   static absl::StatusOr<std::unique_ptr<SqliteStoreRows>> Create(const std::string& path);
 

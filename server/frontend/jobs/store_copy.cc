@@ -67,6 +67,7 @@ absl::StatusOr<StoreSummary> CopyStore(StoreRows& from, StoreRows& to, int batch
     return absl::FailedPreconditionError(
         absl::StrCat("frontend ", frontend, " has a lease on the store; stop it, or wait until its lease is over"));
   }
+  KINORA_ASSIGN_OR_RETURN(const StoreSummary source, Summarize(from, batch));  // before anything depends on it
   KINORA_ASSIGN_OR_RETURN(int64_t last, to.BeginCopy());
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const std::vector<JobRow> jobs, from.JobsAfter(last, batch));
@@ -76,15 +77,16 @@ absl::StatusOr<StoreSummary> CopyStore(StoreRows& from, StoreRows& to, int batch
   }
   KINORA_ASSIGN_OR_RETURN(const OtherRows others, from.Others());
   KINORA_RETURN_IF_ERROR(to.PutOthers(others));
-  KINORA_ASSIGN_OR_RETURN(const StoreSummary source, Summarize(from, batch));
   KINORA_ASSIGN_OR_RETURN(const StoreSummary copy, Summarize(to, batch));
   if (source != copy) {
     return absl::FailedPreconditionError(
         absl::StrCat("the copy has ", copy.jobs, " jobs and ", copy.events, " events, its source ", source.jobs,
                      " and ", source.events,
-                     ", or they differ otherwise: it was begun from another store or has changed; "
-                     "remove it and copy again"));
+                     ", or they differ otherwise: it was begun from another store, or that has changed; "
+                     "remove it (DROP SCHEMA kinora CASCADE, or the file jobs.db.copy) and copy again"));
   }
+  KINORA_RETURN_IF_ERROR(from.CheckKept());
+  KINORA_RETURN_IF_ERROR(to.CheckKept());
   KINORA_RETURN_IF_ERROR(to.EndCopy());
   return copy;
 }

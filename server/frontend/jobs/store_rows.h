@@ -30,7 +30,7 @@ struct JobRow {
   std::vector<Event> events;  // ascending
 };
 
-// What there is beside jobs, sorted.
+// All rows but those of jobs, sorted.
 struct OtherRows {
   struct Expired {
     std::string id;
@@ -65,13 +65,14 @@ class StoreRows {
   virtual absl::StatusOr<std::vector<JobRow>> JobsAfter(int64_t ordinal, int limit) = 0;
   virtual absl::StatusOr<OtherRows> Others() = 0;
 
-  // Of a copy that has begun: the ordinal of the last job in it, 0 if there is none. FailedPrecondition: the store has
-  // jobs, and is no copy that has begun.
+  // Begins a copy into the store, or goes on with one: returns the ordinal of the last job that it has, 0 if it has
+  // none. FailedPrecondition: the store has jobs, and is no copy that has begun.
   virtual absl::StatusOr<int64_t> BeginCopy() = 0;
   virtual absl::Status PutJobs(const std::vector<JobRow>& jobs) = 0;  // all or none, durable
   virtual absl::Status PutOthers(const OtherRows& others) = 0;        // replaces them
-  // From now on frontends can use the store, which before they refuse.
-  virtual absl::Status EndCopy() = 0;
+  // FailedPrecondition: a frontend has used the store since it was opened.
+  virtual absl::Status CheckKept() { return absl::OkStatus(); }
+  virtual absl::Status EndCopy() = 0;  // frontends refuse the store until this call
 };
 
 }  // namespace kinora

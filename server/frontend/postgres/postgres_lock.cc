@@ -98,7 +98,7 @@ absl::StatusOr<int64_t> PostgresLock::Epoch(absl::Time deadline) {
 absl::StatusOr<bool> PostgresLock::IsTaken() {
   const absl::Time deadline = steady_.Now() + kProbe;
   KINORA_ASSIGN_OR_RETURN(const Held held, TryTake(deadline));
-  if (held != Held::kAgain) return held == Held::kNo;
+  if (held == Held::kNo) return true;
   KINORA_ASSIGN_OR_RETURN(const int64_t epoch, Epoch(deadline));
   return epoch != epoch_;
 }
@@ -108,6 +108,7 @@ void PostgresLock::Keep() {
     const absl::StatusOr<bool> taken = IsTaken();
     if (!taken.ok() || !*taken) continue;  // an error: the database is away
     Log(Severity::kError, "database_taken", {{"why", "another frontend took the database while it was away"}});
+    session_.Drop();  // frees it, if it has taken it again
     return on_lost_();
   }
 }

@@ -1,7 +1,7 @@
 // Keeps a database to one frontend: an advisory lock of a connection that serves nothing else. The server frees it when
 // the connection ends, so a frontend that is started again after a crash does not wait; after the loss of a machine the
-// server notices within eleven seconds (kPostgresGreeting). Who takes the lock begins a new epoch, so a frontend that
-// was cut off learns from it that another has had the database meanwhile.
+// server notices within eleven seconds (kPostgresGreeting). Each holder begins a new epoch, from which a frontend that
+// was cut off learns that another has had the database meanwhile.
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
 

@@ -110,6 +110,9 @@ class Migration {
   absl::StatusOr<bool> TakeSteps() {
     KINORA_RETURN_IF_ERROR(Do(absl::StrCat("SELECT pg_advisory_xact_lock(", kLock, ")")));
     KINORA_ASSIGN_OR_RETURN(const int64_t schemas, Ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'kinora'"));
+    if (schemas == 0 && use_ == SchemaUse::kCopyFrom) {
+      return absl::FailedPreconditionError("the database has no schema kinora: no frontend has used it");
+    }
     if (schemas == 0) KINORA_RETURN_IF_ERROR(Do("CREATE SCHEMA kinora"));
     KINORA_RETURN_IF_ERROR(Do("SET LOCAL search_path = kinora, pg_catalog"));
     KINORA_ASSIGN_OR_RETURN(const int64_t tables, Ask("SELECT count(*) FROM pg_class WHERE relname = 'schema_version' "
@@ -122,7 +125,7 @@ class Migration {
     }
     KINORA_ASSIGN_OR_RETURN(const int64_t version, Ask("SELECT version FROM schema_version"));
     KINORA_ASSIGN_OR_RETURN(const int64_t oldest_reader, Ask("SELECT oldest_reader FROM schema_version"));
-    if (oldest_reader == kBeingCopied && use_ != SchemaUse::kCopy) {
+    if (oldest_reader == kBeingCopied && use_ != SchemaUse::kCopyInto) {
       return absl::FailedPreconditionError(
           "a copy into the database has not ended; run kinora-frontend --copy-store again");
     }
@@ -133,8 +136,9 @@ class Migration {
     }
     if (version >= kVersion) return false;
     for (int64_t step = version; step < kVersion; ++step) KINORA_RETURN_IF_ERROR(Do(kSteps[step]));
-    KINORA_RETURN_IF_ERROR(Do(
-        absl::StrCat("UPDATE schema_version SET version = ", kVersion, ", oldest_reader = ", kPostgresOldestReader)));
+    KINORA_RETURN_IF_ERROR(Do(absl::StrCat("UPDATE schema_version SET version = ", kVersion,
+                                           ", oldest_reader = CASE WHEN oldest_reader = ", kBeingCopied,
+                                           " THEN oldest_reader ELSE ", kPostgresOldestReader, " END")));
     if (version > 0) Log(Severity::kInfo, "job_store_migrated", {{"from", version}, {"to", kVersion}});
     return version == 0;
   }

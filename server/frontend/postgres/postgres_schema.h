@@ -17,13 +17,13 @@ extern const char kPostgresGreeting[];
 
 inline constexpr int64_t kPostgresFrontendLock = 0x4b494e50;  // "KINP": of the advisory lock in postgres_lock.h
 inline constexpr int64_t kPostgresOldestReader = 1;        // oldest version whose frontends can use the present schema
-inline constexpr int64_t kBeingCopied = int64_t{1} << 62;  // as oldest_reader: only a copy goes on with it
+inline constexpr int64_t kBeingCopied = int64_t{1} << 62;  // as oldest_reader: a copy into it has not ended
 
-enum class SchemaUse { kServe, kCopy };
+enum class SchemaUse { kServe, kCopyFrom, kCopyInto };
 
-// Creates the schema or brings it up to date, one frontend at a time, and returns whether there was none. `session` has
-// no greeting. FailedPrecondition:
-// the server is too old, the schema is too new, or the role may not create it.
+// Creates the schema, unless it is to be copied from, or brings it up to date, one frontend at a time. Returns whether
+// there was none. `session` has no greeting. FailedPrecondition: the server is too old, the schema is too new or there
+// is none, a copy into it has not ended, or the role may not create it.
 absl::StatusOr<bool> PreparePostgresSchema(SqlSession& session, absl::Time deadline, SchemaUse use = SchemaUse::kServe);
 
 }  // namespace kinora

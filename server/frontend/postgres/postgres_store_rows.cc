@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/frontend/postgres/postgres_schema.h"
+#include "server/frontend/jobs/job_rows.h"
 
 namespace kinora {
 namespace {
@@ -61,13 +61,14 @@ absl::Status PutJob(SqlTransaction& transaction, const JobRow& job) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PostgresStoreRows>> PostgresStoreRows::Open(const SqlDriver& driver,
-                                                                           const std::string& url) {
+                                                                           const std::string& url, SchemaUse use) {
   SqlSessionOptions options{.driver = &driver, .url = url};
   SqlSession first(options);
-  KINORA_RETURN_IF_ERROR(PreparePostgresSchema(first, options.steady->Now() + kPatience, SchemaUse::kCopy).status());
+  KINORA_RETURN_IF_ERROR(PreparePostgresSchema(first, options.steady->Now() + kPatience, use).status());
   options.greeting = kPostgresGreeting;
   std::unique_ptr<PostgresStoreRows> rows(new PostgresStoreRows(options));
-  KINORA_ASSIGN_OR_RETURN(rows->lock_, PostgresLock::Take(options, kLockPatience, [] {}));
+  KINORA_ASSIGN_OR_RETURN(rows->lock_,
+                          PostgresLock::Take(options, kLockPatience, [lost = rows->lost_] { *lost = true; }));
   return rows;
 }
 
@@ -90,13 +91,15 @@ absl::StatusOr<std::vector<JobRow>> PostgresStoreRows::JobsAfter(int64_t ordinal
     jobs.clear();
     KINORA_ASSIGN_OR_RETURN(
         const SqlRows rows,
-        transaction.Run("SELECT j.ordinal, j.id, j.state, j.hidden, j.expire_micros, coalesce(j.request_id, ''), "
-                        "j.fingerprint, r.video, j.scheduling, j.detach, j.tied_to, j.owner, j.lease_micros, "
-                        "j.queued_micros, j.cancel_requested, j.lost_groups, j.last_sequence "
-                        "FROM jobs j JOIN records r ON r.job = j.id WHERE j.ordinal > $1 ORDER BY j.ordinal LIMIT $2",
-                        {ordinal, int64_t{limit}}));
+        transaction.Run(
+            "SELECT j.ordinal, j.id, j.state, j.hidden, j.expire_micros, coalesce(j.request_id, ''), "
+            "j.fingerprint, r.video, j.scheduling, j.detach, j.tied_to, j.owner, j.lease_micros, "
+            "j.queued_micros, j.cancel_requested, j.lost_groups, j.last_sequence "
+            "FROM jobs j LEFT JOIN records r ON r.job = j.id WHERE j.ordinal > $1 ORDER BY j.ordinal LIMIT $2",
+            {ordinal, int64_t{limit}}));
     std::map<std::string, size_t> places;
     for (int row = 0; row < rows.size(); ++row) {
+      if (rows.IsNull(row, 7)) return Damaged(rows.Bytes(row, 1));
       places[rows.Bytes(row, 1)] = jobs.size();
       jobs.push_back(ReadJob(rows, row));
     }
@@ -180,6 +183,11 @@ absl::Status PostgresStoreRows::PutOthers(const OtherRows& others) {
     }
     return absl::OkStatus();
   });
+}
+
+absl::Status PostgresStoreRows::CheckKept() {
+  return *lost_ ? absl::FailedPreconditionError("a frontend has taken the database meanwhile; copy again")
+                : absl::OkStatus();
 }
 
 absl::Status PostgresStoreRows::EndCopy() {

@@ -1,21 +1,24 @@
-// StoreRows of a PostgreSQL database, which is kept to whoever copies it (postgres_lock.h).
+// StoreRows of a PostgreSQL database, which no frontend can use meanwhile (postgres_lock.h).
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_STORE_ROWS_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_STORE_ROWS_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "server/frontend/jobs/store_rows.h"
 #include "server/frontend/postgres/postgres_lock.h"
+#include "server/frontend/postgres/postgres_schema.h"
 #include "server/frontend/postgres/sql_session.h"
 
 namespace kinora {
 
 class PostgresStoreRows : public StoreRows {
  public:
-  // Creates the schema if there is none. Errors: as PostgresStores::Open.
-  static absl::StatusOr<std::unique_ptr<PostgresStoreRows>> Open(const SqlDriver& driver, const std::string& url);
+  // use: kCopyFrom or kCopyInto. Errors: as PostgresStores::Open.
+  static absl::StatusOr<std::unique_ptr<PostgresStoreRows>> Open(const SqlDriver& driver, const std::string& url,
+                                                                 SchemaUse use);
 
   absl::StatusOr<std::string> LiveFrontend() override;
   absl::StatusOr<std::vector<JobRow>> JobsAfter(int64_t ordinal, int limit) override;
@@ -23,6 +26,7 @@ class PostgresStoreRows : public StoreRows {
   absl::StatusOr<int64_t> BeginCopy() override;
   absl::Status PutJobs(const std::vector<JobRow>& jobs) override;
   absl::Status PutOthers(const OtherRows& others) override;
+  absl::Status CheckKept() override;
   absl::Status EndCopy() override;
 
  private:
@@ -31,6 +35,7 @@ class PostgresStoreRows : public StoreRows {
   absl::Status Read(SqlSession::Apply apply) { return session_.Read(apply, Clock::Steady().Now() + kPatience); }
 
   static constexpr absl::Duration kPatience = absl::Minutes(1);  // for a database that is away
+  const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<PostgresLock> lock_;
   SqlSession session_;
 };

@@ -82,10 +82,8 @@ absl::StatusOr<SqlConnection*> SqlSession::Connect() {
     return unreachable_;  // so that calls which queue up do not each wait for a timeout
   SqlResult failed = options_.driver->Connect(options_.url, connection_);
   SqlRows rows;
-  // The row is made outside of transactions, and waits for one that was abandoned while it made the row.
-  const std::string make_row =
-      absl::StrCat("; INSERT INTO sessions VALUES ('", id_, "', 0, kinora_now()) ON CONFLICT (id) DO NOTHING");
-  if (!failed && !options_.greeting.empty()) failed = RunScript(options_.greeting + make_row, rows);
+  if (!failed && !options_.greeting.empty()) failed = RunScript(options_.greeting, rows);
+  has_row_ = false;
   if (failed) {
     connection_.reset();
     if (options_.health != nullptr) options_.health->NoteConnection(/*made=*/false);
@@ -131,9 +129,18 @@ SqlSession::Try SqlSession::TryWrite(Apply apply) {
   const absl::StatusOr<SqlConnection*> connection = Connect();
   if (!connection.ok()) return {Fate::kRepeat, connection.status()};
   SqlRows rows;
-  const std::string begin = absl::StrCat("BEGIN ISOLATION LEVEL READ COMMITTED; INSERT INTO sessions VALUES ('", id_,
-                                         "', ", ++number_, ", kinora_now()) ON CONFLICT (id) DO UPDATE SET ",
-                                         "number = excluded.number, micros = excluded.micros; SELECT kinora_now()");
+  // Outside of the transaction, so that its row is there for whoever asks what has become of it.
+  if (!has_row_) {
+    SqlTransaction before(**connection, options_.timeout);
+    if (const absl::Status made = MakeRow(before); !made.ok()) {
+      Drop();
+      return {Fate::kRepeat, made};
+    }
+    has_row_ = true;
+  }
+  const std::string begin =
+      absl::StrCat("BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE sessions SET number = ", ++number_,
+                   ", micros = kinora_now() WHERE id = '", id_, "'; SELECT kinora_now()");
   if (const SqlResult failed = RunScript(begin, rows)) {
     Drop();  // whatever the reason, a new connection has no transaction
     return {Fate::kRepeat, ToStatus(*failed)};
@@ -161,6 +168,13 @@ SqlSession::Try SqlSession::Judge(const SqlTransaction& transaction, const absl:
   const bool refused = connection_ != nullptr;  // the server said so
   if (refused) return {MayBeRepeated(*unsure) ? Fate::kRepeat : Fate::kDone, ToStatus(*unsure)};
   return {Fate::kUnknown, applied};
+}
+
+absl::Status SqlSession::MakeRow(SqlTransaction& transaction) const {
+  return transaction
+      .Run("INSERT INTO sessions VALUES ($1, 0, kinora_now()) ON CONFLICT (id) DO UPDATE SET micros = excluded.micros",
+           {id_})
+      .status();
 }
 
 // Waits for the end of a transaction that the server has not noticed to be abandoned: that holds the row.

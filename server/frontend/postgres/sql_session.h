@@ -56,7 +56,8 @@ class SqlHealth {
   // For how long changes have failed; 0 if the last one succeeded.
   absl::Duration Unwritable() const;
   void NoteConnection(bool made);
-  // Of a change. Logs when changes begin to fail and when they succeed again, and every minute in between.
+  // Notes whether a change was made. Logs when changes begin to fail and when they succeed again, and every minute in
+  // between.
   void NoteChange(const absl::Status& status);
 
  private:
@@ -105,13 +106,15 @@ class SqlSession {
   };
   Try TryWrite(Apply apply);
   Try Judge(const SqlTransaction& transaction, const absl::Status& applied);
-  // Of the last transaction. kDone: it was committed; kRepeat: it was not; kUnknown: the server did not say.
+  absl::Status MakeRow(SqlTransaction& transaction) const;  // of this session; it stays if there is one
+  // Asks for the fate of the last transaction. kDone: it was committed; kRepeat: it was not; kUnknown: no answer.
   Fate AskFate();
   SqlResult RunScript(const std::string& sql, SqlRows& rows);
 
   const SqlSessionOptions options_;
   const std::string id_;  // of the session's row
   int64_t number_ = 0;    // of its last transaction
+  bool has_row_ = false;  // made on the present connection
   std::unique_ptr<SqlConnection> connection_;
   absl::Status unreachable_;                    // of the last try to connect
   absl::Time next_try_ = absl::InfinitePast();  // before this, that still holds

@@ -158,6 +158,11 @@ TEST_F(DatabaseProcess, AStoreThatCannotBeOpenedIsExplained) {
   EXPECT_THAT(LogText(), HasSubstr("store: \"mysql…\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE"));
   EXPECT_EQ(run("sqlite", {"--job-store=memory", "--check-config"}), 2);
   EXPECT_THAT(LogText(), HasSubstr("job_store: is the old name of store"));
+  EXPECT_EQ(run("memory", {"--copy-store="}), 2);
+  EXPECT_THAT(LogText(), HasSubstr("--copy-store: must be sqlite or"));
+  WriteFile(directory_.File("state/jobs.db.copy"), "");
+  EXPECT_EQ(run("sqlite"), 1);
+  EXPECT_THAT(LogText(), HasSubstr("a copy into jobs.db has not ended"));
   EXPECT_EQ(run(absl::StrCat(url_, "0")), 1);
   EXPECT_THAT(LogText(), HasSubstr("store: the database: "));
   EXPECT_THAT(LogText(), testing::Not(HasSubstr("secret")));

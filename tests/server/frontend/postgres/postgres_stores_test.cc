@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/check.h"
 #include "server/common/status_details.h"
 #include "tests/testing/cutting_proxy.h"
 #include "tests/testing/postgres_server.h"
@@ -336,6 +337,7 @@ TEST_F(PostgresStoresTest, ADatabaseThatWasTakenAndLeftIsLostForItsFirstFrontend
   }
   proxy.SetAway(false);
   taken.wait(false);
+  StoreClient third(url_, "c", {.on_taken = [] {}});  // it does not keep what it has lost
 }
 
 TEST_F(PostgresStoresTest, ADatabaseThatCameBackIsItsFrontendsStill) {

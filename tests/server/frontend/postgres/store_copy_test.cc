@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Rows of a store that ends, as by kill -9, when it is to store jobs for the nth time.
+// Rows of a store that fails when it is to store jobs for the nth time.
 class InterruptedRows : public StoreRows {
  public:
   InterruptedRows(StoreRows& rows, int puts) : rows_(rows), puts_(puts) {}
@@ -55,7 +55,10 @@ class StoreCopyTest : public testing::Test {
   std::string Path(const std::string& name) { return directory_.File(name); }
   std::unique_ptr<SqliteStoreRows> Source() { return SqliteStoreRows::Open(Path("source")).value(); }
   std::unique_ptr<PostgresStoreRows> Database() {
-    return PostgresStoreRows::Open(PostgresServer::Driver(), url_).value();
+    return PostgresStoreRows::Open(PostgresServer::Driver(), url_, SchemaUse::kCopyInto).value();
+  }
+  std::unique_ptr<PostgresStoreRows> DatabaseAsSource() {
+    return PostgresStoreRows::Open(PostgresServer::Driver(), url_, SchemaUse::kCopyFrom).value();
   }
   absl::StatusOr<std::unique_ptr<PostgresStores>> Serve() {
     return PostgresStores::Open({.driver = &PostgresServer::Driver(), .url = url_, .listener = [](const auto&) {}});
@@ -71,7 +74,7 @@ TEST_F(StoreCopyTest, EveryRowIsCopiedToADatabaseAndBack) {
   EXPECT_GT(there.events, there.jobs);
   EXPECT_EQ(there.inputs, 1);
   auto back = SqliteStoreRows::Create(Path("back")).value();
-  KINORA_ASSERT_OK_AND_ASSIGN(const StoreSummary again, CopyStore(*Database(), *back));
+  KINORA_ASSERT_OK_AND_ASSIGN(const StoreSummary again, CopyStore(*DatabaseAsSource(), *back));
   EXPECT_EQ(again, there);
   EXPECT_FALSE(std::filesystem::exists(Path("back.copy")));
   FakeClock clock(kSampleStart);
@@ -108,16 +111,18 @@ TEST_F(StoreCopyTest, AnInterruptedCopyIsRefusedByFrontendsAndGoesOnWhereItWas) 
   }
   EXPECT_EQ(PostgresServer::Query(url_, "SELECT count(*) FROM kinora.jobs").Int(0, 0), 4);
   EXPECT_THAT(Serve(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has not ended")));
+  EXPECT_THAT(PostgresStoreRows::Open(PostgresServer::Driver(), url_, SchemaUse::kCopyFrom),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has not ended")));
   EXPECT_THAT(CopyStore(*source, *Database(), /*batch=*/2), IsOk());
   EXPECT_THAT(Serve(), IsOk());
 
   auto back = SqliteStoreRows::Create(Path("back")).value();
   InterruptedRows interrupted(*back, 3);
-  EXPECT_THAT(CopyStore(*Database(), interrupted, /*batch=*/2), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(CopyStore(*DatabaseAsSource(), interrupted, /*batch=*/2), StatusIs(absl::StatusCode::kAborted));
   EXPECT_FALSE(std::filesystem::exists(Path("back")));
   back.reset();
   back = SqliteStoreRows::Create(Path("back")).value();
-  EXPECT_THAT(CopyStore(*Database(), *back, /*batch=*/2), IsOk());
+  EXPECT_THAT(CopyStore(*DatabaseAsSource(), *back, /*batch=*/2), IsOk());
 }
 
 TEST_F(StoreCopyTest, AStoreWithJobsOrWithAFrontendIsNoPartOfACopy) {
@@ -132,8 +137,20 @@ TEST_F(StoreCopyTest, AStoreWithJobsOrWithAFrontendIsNoPartOfACopy) {
       IsOk());
   stores.reset();
   auto back = SqliteStoreRows::Create(Path("back")).value();
-  EXPECT_THAT(CopyStore(*Database(), *back),
+  EXPECT_THAT(CopyStore(*DatabaseAsSource(), *back),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("frontend busy has a lease")));
+}
+
+TEST_F(StoreCopyTest, AnEmptyDatabaseIsNoSource) {
+  EXPECT_THAT(PostgresStoreRows::Open(PostgresServer::Driver(), url_, SchemaUse::kCopyFrom),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no frontend has used it")));
+}
+
+TEST_F(StoreCopyTest, AJobThatIsNotWholeIsNamedBeforeTheCopyBegins) {
+  ASSERT_THAT(CopyStore(*Source(), *Database()), IsOk());
+  PostgresServer::Execute(url_, "DELETE FROM kinora.records WHERE job = (SELECT max(job) FROM kinora.records)");
+  auto back = SqliteStoreRows::Create(Path("back")).value();
+  EXPECT_THAT(CopyStore(*DatabaseAsSource(), *back), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is damaged")));
 }
 
 // A copy that was begun from one store is not ended with another.
@@ -146,7 +163,7 @@ TEST_F(StoreCopyTest, ACopyOfTwoStoresIsNoticed) {
   }
   PostgresServer::Execute(url_, "UPDATE kinora.jobs SET lost_groups = lost_groups + 1");
   EXPECT_THAT(CopyStore(*source, *Database()),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("remove it and copy again")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("and copy again")));
   EXPECT_THAT(Serve(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has not ended")));
 }
 
