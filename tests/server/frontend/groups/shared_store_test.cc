@@ -10,11 +10,7 @@ class SharedStoreTest : public DispatcherTest {
     look_interval_ = absl::Seconds(2);
     StartDispatcher();
   }
-  JobId SubmitElsewhere() {
-    const JobId id = Submit();
-    queue_.Remove(id);
-    return id;
-  }
+  JobId SubmitElsewhere() { return CreateInStore().id(); }
   absl::StatusOr<Claimed> Claim(const JobId& id, const FrontendId& owner) {
     return WaitFor<Claimed>([&](auto done) { store_->Claim(id, owner, absl::Seconds(30), std::move(done)); });
   }

@@ -160,6 +160,7 @@ TEST_F(DatabaseProcess, AStoreThatCannotBeOpenedIsExplained) {
   EXPECT_THAT(LogText(), HasSubstr("job_store: is the old name of store"));
   EXPECT_EQ(run("memory", {"--copy-store="}), 2);
   EXPECT_THAT(LogText(), HasSubstr("--copy-store: must be sqlite or"));
+  mkdir(directory_.File("state").c_str(), 0700);
   WriteFile(directory_.File("state/jobs.db.copy"), "");
   EXPECT_EQ(run("sqlite"), 1);
   EXPECT_THAT(LogText(), HasSubstr("a copy into jobs.db has not ended"));
