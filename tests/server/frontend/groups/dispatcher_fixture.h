@@ -81,19 +81,15 @@ class DispatcherTest : public testing::Test {
     return link;
   }
 
-  v1::Video CreateInStore(v1::CreateVideoRequest request = {}) {
+  JobId Submit(v1::CreateVideoRequest request = {}) {
     if (request.model().empty()) request.set_model("tiny");
     request.mutable_generation()->set_prompt("a kite");
     const auto created = WaitFor<Created>(
         [&](Done<Created> done) { store_->Create(request, request.generation(), 0, std::move(done)); });
     KINORA_CHECK(created.ok()) << created.status();
-    return created->video;
-  }
-  JobId Submit(const v1::CreateVideoRequest& request = {}) {
-    const v1::Video video = CreateInStore(request);
     KINORA_CHECK(queue_.Reserve().ok());
-    queue_.Push(ToQueuedJob(video, request.scheduling()));
-    return video.id();
+    queue_.Push(ToQueuedJob(created->video, request.scheduling()));
+    return created->video.id();
   }
   v1::Run AwaitRun(RecordingLink& link) {
     const v1::FrontendMessage message = link.Next();

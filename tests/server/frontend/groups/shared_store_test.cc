@@ -10,7 +10,14 @@ class SharedStoreTest : public DispatcherTest {
     look_interval_ = absl::Seconds(2);
     StartDispatcher();
   }
-  JobId SubmitElsewhere() { return CreateInStore().id(); }
+  JobId SubmitElsewhere() {
+    v1::CreateVideoRequest request;
+    request.set_model("tiny");
+    const auto created =
+        WaitFor<Created>([&](auto done) { store_->Create(request, request.generation(), 0, std::move(done)); });
+    KINORA_CHECK(created.ok()) << created.status();
+    return created->video.id();
+  }
   absl::StatusOr<Claimed> Claim(const JobId& id, const FrontendId& owner) {
     return WaitFor<Claimed>([&](auto done) { store_->Claim(id, owner, absl::Seconds(30), std::move(done)); });
   }
