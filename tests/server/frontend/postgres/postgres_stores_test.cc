@@ -55,7 +55,7 @@ class StoreClient {
       absl::MutexLock lock(&mu_);
       heard_[event.video_id()].push_back(event.sequence());
     };
-    auto opened = PostgresStores::Open(std::move(options));
+    auto opened = PostgresStores::Open(options);
     KINORA_CHECK(opened.ok()) << opened.status();
     stores_ = *std::move(opened);
   }
