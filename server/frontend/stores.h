@@ -32,7 +32,8 @@ class Stores {
   virtual FrontendRecords& frontends() = 0;
 
   virtual bool is_new() const = 0;  // were empty when they were opened
-  // Of a server: an answer may be lost although the change was made, so the store has to be looked at for such changes.
+  // Whether a server keeps them. The answer to a change may then be lost although the change was made, so the frontend
+  // has to look for such changes.
   virtual bool is_database() const = 0;
   // Unavailable, with why, once they must not be used any more, until a restart (StateGuard). Thread-safe.
   virtual absl::Status CheckState() = 0;

@@ -78,11 +78,6 @@ bool CuttingProxy::has_cut() const {
   return has_cut_;
 }
 
-int CuttingProxy::messages() const {
-  absl::MutexLock lock(&mu_);
-  return messages_;
-}
-
 void CuttingProxy::CutAll() {
   absl::MutexLock lock(&mu_);
   for (const Connection& connection : connections_) {

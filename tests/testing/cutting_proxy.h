@@ -29,7 +29,6 @@ class CuttingProxy {
   void CutAll();            // all connections that are open now
   void SetAway(bool away);  // true: ends all connections and accepts none
   bool has_cut() const;     // since CutAt
-  int messages() const;     // since CutAt
 
  private:
   struct Connection {
@@ -51,7 +50,7 @@ class CuttingProxy {
   int messages_ ABSL_GUARDED_BY(mu_) = 0, cut_at_ ABSL_GUARDED_BY(mu_) = 0;
   Cut how_ ABSL_GUARDED_BY(mu_) = Cut::kBefore;
   bool has_cut_ ABSL_GUARDED_BY(mu_) = false, away_ ABSL_GUARDED_BY(mu_) = false;
-  std::list<Connection> connections_ ABSL_GUARDED_BY(mu_);  // its own fields: of its thread
+  std::list<Connection> connections_ ABSL_GUARDED_BY(mu_);  // each one's fields belong to its thread
   std::thread acceptor_;
 };
 

@@ -15,6 +15,12 @@ SqlSessionOptions Stoppable(SqlSessionOptions options, const absl::Notification&
   return options;
 }
 
+absl::Status AskNumber(SqlTransaction& transaction, const char* sql, const SqlValues& values, int64_t& number) {
+  KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction.Run(sql, values));
+  number = rows.Int(0, 0);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 PostgresLock::PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost)
@@ -25,19 +31,20 @@ absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(const SqlSessio
                                                                  std::function<void()> on_lost) {
   std::unique_ptr<PostgresLock> lock(new PostgresLock(options, std::move(on_lost)));
   const absl::Time deadline = options.steady->Now() + patience;
-  absl::StatusOr<Held> held = lock->TryTake(options.steady->Now());
-  if (held.ok() && *held == Held::kNo) {
+  absl::StatusOr<bool> held = lock->TryTake(options.steady->Now());
+  if (held.ok() && !*held) {
     Log(Severity::kWarning, "database_in_use", {{"waits_seconds", absl::ToInt64Seconds(patience)}});
   }
-  for (int tries = 0; !held.ok() || *held == Held::kNo; ++tries) {
+  for (int tries = 0; !held.ok() || !*held; ++tries) {
     if (!lock->session_.Pause(tries, deadline)) break;
     held = lock->TryTake(options.steady->Now());
   }
   KINORA_RETURN_IF_ERROR(held.status());
-  if (*held == Held::kNo) {
-    return absl::FailedPreconditionError("another frontend uses the database; stop it, or choose another");
-  }
-  KINORA_ASSIGN_OR_RETURN(lock->epoch_, lock->BeginEpoch(deadline));
+  if (!*held) return absl::FailedPreconditionError("another frontend uses the database; stop it, or choose another");
+  const auto begin_epoch = [&](SqlTransaction& transaction) {
+    return AskNumber(transaction, "UPDATE schema_version SET epoch = epoch + 1 RETURNING epoch", {}, lock->epoch_);
+  };
+  KINORA_RETURN_IF_ERROR(lock->session_.Write(begin_epoch, deadline));
   lock->keeper_ = std::thread([self = lock.get()] { self->Keep(); });
   return lock;
 }
@@ -47,59 +54,32 @@ void PostgresLock::StopWatching() {
   if (keeper_.joinable()) keeper_.join();
 }
 
-absl::StatusOr<PostgresLock::Held> PostgresLock::TryTake(absl::Time deadline) {
-  Held held = Held::kNo;
+absl::StatusOr<bool> PostgresLock::TryTake(absl::Time deadline) {
+  int64_t held = 0;
   KINORA_RETURN_IF_ERROR(session_.Read(
       [&](SqlTransaction& transaction) -> absl::Status {
-        // A session that has it does not take it again: it would have to free it twice.
-        KINORA_ASSIGN_OR_RETURN(
-            const SqlRows still,
-            transaction.Run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND "
-                            "objid = $1::bigint::oid AND pid = pg_backend_pid()",
-                            {kPostgresFrontendLock}));
-        if (still.Int(0, 0) > 0) {
-          held = Held::kStill;
-          return absl::OkStatus();
-        }
-        KINORA_ASSIGN_OR_RETURN(const SqlRows taken, transaction.Run("SELECT pg_try_advisory_lock($1)::int::bigint",
-                                                                     {kPostgresFrontendLock}));
-        held = taken.Int(0, 0) != 0 ? Held::kAgain : Held::kNo;
-        return absl::OkStatus();
+        // A session that took it twice would have to free it twice.
+        KINORA_RETURN_IF_ERROR(AskNumber(transaction,
+                                         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 "
+                                         "AND objid = $1::bigint::oid AND pid = pg_backend_pid()",
+                                         {kPostgresFrontendLock}, held));
+        if (held > 0) return absl::OkStatus();
+        return AskNumber(transaction, "SELECT pg_try_advisory_lock($1)::int::bigint", {kPostgresFrontendLock}, held);
       },
       deadline));
-  return held;
-}
-
-absl::StatusOr<int64_t> PostgresLock::BeginEpoch(absl::Time deadline) {
-  int64_t epoch = 0;
-  KINORA_RETURN_IF_ERROR(session_.Write(
-      [&](SqlTransaction& transaction) -> absl::Status {
-        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
-                                transaction.Run("UPDATE schema_version SET epoch = epoch + 1 RETURNING epoch"));
-        epoch = rows.Int(0, 0);
-        return absl::OkStatus();
-      },
-      deadline));
-  return epoch;
-}
-
-absl::StatusOr<int64_t> PostgresLock::Epoch(absl::Time deadline) {
-  int64_t epoch = 0;
-  KINORA_RETURN_IF_ERROR(session_.Read(
-      [&](SqlTransaction& transaction) -> absl::Status {
-        KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction.Run("SELECT epoch FROM schema_version"));
-        epoch = rows.Int(0, 0);
-        return absl::OkStatus();
-      },
-      deadline));
-  return epoch;
+  return held > 0;
 }
 
 absl::StatusOr<bool> PostgresLock::IsTaken() {
   const absl::Time deadline = steady_.Now() + kProbe;
-  KINORA_ASSIGN_OR_RETURN(const Held held, TryTake(deadline));
-  if (held == Held::kNo) return true;
-  KINORA_ASSIGN_OR_RETURN(const int64_t epoch, Epoch(deadline));
+  KINORA_ASSIGN_OR_RETURN(const bool held, TryTake(deadline));
+  if (!held) return true;
+  int64_t epoch = 0;
+  KINORA_RETURN_IF_ERROR(session_.Read(
+      [&](SqlTransaction& transaction) {
+        return AskNumber(transaction, "SELECT epoch FROM schema_version", {}, epoch);
+      },
+      deadline));
   return epoch != epoch_;
 }
 
@@ -108,7 +88,7 @@ void PostgresLock::Keep() {
     const absl::StatusOr<bool> taken = IsTaken();
     if (!taken.ok() || !*taken) continue;  // an error: the database is away
     Log(Severity::kError, "database_taken", {{"why", "another frontend took the database while it was away"}});
-    session_.Drop();  // frees it, if it has taken it again
+    session_.Drop();  // frees it, if it was taken again
     return on_lost_();
   }
 }

@@ -18,7 +18,7 @@ namespace kinora {
 
 class PostgresLock {
  public:
-  static constexpr absl::Duration kProbe = absl::Seconds(5);  // between looks whether the connection still holds it
+  static constexpr absl::Duration kProbe = absl::Seconds(5);  // how often it checks that its connection has it
 
   // FailedPrecondition: another process has held it for all of `patience`. on_lost: called once if another process has
   // taken it while the database was away from this one; on the lock's thread.
@@ -29,11 +29,8 @@ class PostgresLock {
 
  private:
   PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost);
-  enum class Held { kNo, kStill, kAgain };  // kAgain: not until now
-  // Errors: the database is away until `deadline`.
-  absl::StatusOr<Held> TryTake(absl::Time deadline);
-  absl::StatusOr<int64_t> BeginEpoch(absl::Time deadline);
-  absl::StatusOr<int64_t> Epoch(absl::Time deadline);
+  // Takes it unless this session has it, and returns whether it has. Errors: the database is away until `deadline`.
+  absl::StatusOr<bool> TryTake(absl::Time deadline);
   // Whether another process has had it.
   absl::StatusOr<bool> IsTaken();
   void Keep();

@@ -12,7 +12,7 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kOldestServer = 150000;
-constexpr int64_t kLock = 0x4b494e4f;  // "KINO": the key of the advisory lock for migrations
+constexpr int64_t kMigrationLock = 0x4b494e4f;  // "KINO": the key of the advisory lock for migrations
 
 // Step i upgrades version i to i + 1; version 0 is an empty database. Columns are bigint, text or bytea, and mean what
 // those of job_schema.cc mean; times are microseconds since 1970.
@@ -108,7 +108,7 @@ class Migration {
   }
 
   absl::StatusOr<bool> TakeSteps() {
-    KINORA_RETURN_IF_ERROR(Do(absl::StrCat("SELECT pg_advisory_xact_lock(", kLock, ")")));
+    KINORA_RETURN_IF_ERROR(Do(absl::StrCat("SELECT pg_advisory_xact_lock(", kMigrationLock, ")")));
     KINORA_ASSIGN_OR_RETURN(const int64_t schemas, Ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'kinora'"));
     if (schemas == 0 && use_ == SchemaUse::kCopyFrom) {
       return absl::FailedPreconditionError("the database has no schema kinora: no frontend has used it");
@@ -119,9 +119,8 @@ class Migration {
                                                       "AND relnamespace = 'kinora'::regnamespace"));
     if (tables == 0) {
       KINORA_RETURN_IF_ERROR(
-          Do("CREATE TABLE schema_version (version bigint NOT NULL, oldest_reader bigint NOT NULL, epoch bigint NOT "
-             "NULL); "
-             "INSERT INTO schema_version VALUES (0, 0, 0)"));
+          Do("CREATE TABLE schema_version (version bigint NOT NULL, oldest_reader bigint NOT NULL, "
+             "epoch bigint NOT NULL); INSERT INTO schema_version VALUES (0, 0, 0)"));
     }
     KINORA_ASSIGN_OR_RETURN(const int64_t version, Ask("SELECT version FROM schema_version"));
     KINORA_ASSIGN_OR_RETURN(const int64_t oldest_reader, Ask("SELECT oldest_reader FROM schema_version"));
