@@ -20,7 +20,8 @@ class DatabaseProcess : public FrontendProcess {
     if (!PostgresServer::IsInstalled()) GTEST_SKIP() << "PostgreSQL is not installed";
     url_ = PostgresServer::Shared().NewDatabase();
   }
-  void ServeFromDatabase() { Serve({"--store", url_, "--lease-seconds=0.5"}); }
+  // lease: also the time for which it waits for a database that a killed frontend has not left yet.
+  void ServeFromDatabase(const std::string& lease = "5") { Serve({"--store", url_, "--lease-seconds=" + lease}); }
   void AwaitState(const std::string& id, v1::Video::State state) {
     const absl::Time end = absl::Now() + absl::Seconds(30);
     while (Get(id).state() != state && absl::Now() < end) std::this_thread::yield();
@@ -95,7 +96,7 @@ TEST_F(DatabaseProcess, AStoreIsCopiedIntoADatabaseAndServedFromThere) {
 TEST_F(DatabaseProcess, ARunOutlivesItsDatabasesRestart) {
   PostgresServer server;
   url_ = server.NewDatabase();
-  ServeFromDatabase();
+  ServeFromDatabase("0.5");
   const auto worker = Join("one");
   const std::string id = Create();
   const v1::Run run = worker->AwaitRun();

@@ -284,7 +284,7 @@ TEST_F(PostgresStoresTest, ARequestIdThatTwoFrontendsGetAtOnceMakesOneJob) {
 
 TEST_F(PostgresStoresTest, CallsFailWhileTheDatabaseIsAwayAndWorkAfterwards) {
   CuttingProxy proxy(PostgresServer::Shared().port());
-  StoreClient frontend(Through(proxy, url_), "a", {.patience = absl::Milliseconds(100)});
+  StoreClient frontend(Through(proxy, url_), "a", {.patience = absl::Seconds(2)});
   const JobId id = frontend.Create(RequestNamed("kept")).value().video.id();
   proxy.SetAway(true);
   EXPECT_THAT(frontend.Get(id).status(),
@@ -301,7 +301,7 @@ TEST_F(PostgresStoresTest, CallsFailWhileTheDatabaseIsAwayAndWorkAfterwards) {
 TEST_F(PostgresStoresTest, LeasesDoNotCountUntilTheDatabaseHasBeenBackForALease) {
   CuttingProxy proxy(PostgresServer::Shared().port());
   StoreClient of_run(url_, "a"),
-      other(Through(proxy, url_), "b", {.grace = absl::Seconds(3), .patience = absl::Milliseconds(100)});
+      other(Through(proxy, url_), "b", {.grace = absl::Seconds(5), .patience = absl::Seconds(2)});
   const JobId id = of_run.Create(RequestNamed("run")).value().video.id();
   const Attempt attempt = of_run.Claim(id).value().attempt;
   PostgresServer::Execute(url_, "UPDATE kinora.jobs SET lease_micros = 0");
