@@ -100,8 +100,11 @@ Base::Base() {
     for (int i = 0; i < kJobs; ++i) {
       std::vector<v1::VideoEvent> events;
       const JobRecord record = MakeJob(i, events);
-      KINORA_CHECK(tables->Insert(record, "fingerprint").ok());
-      for (const v1::VideoEvent& event : events) KINORA_CHECK(tables->AddEvent(event).ok());
+      KINORA_CHECK(tables->Insert(record, "fingerprint", events.front(), /*tied_to=*/"").ok());
+      for (size_t event = 1; event < events.size(); ++event) {
+        KINORA_CHECK(
+            tables->AddEvent(record.video.id(), events[event].sequence(), events[event].SerializeAsString()).ok());
+      }
     }
     v1::ModelInfo model;
     model.set_id("m");
