@@ -45,7 +45,7 @@ its workers.
 set(CPACK_DEBIAN_FRONTEND_PACKAGE_NAME kinora-frontend)
 set(CPACK_DEBIAN_FRONTEND_DESCRIPTION "API, queue and clips of a video server${about}\
 This package has the frontend, which needs no model and no GPU, as a service.")
-set(CPACK_DEBIAN_FRONTEND_PACKAGE_RECOMMENDS kinora-client)
+set(CPACK_DEBIAN_FRONTEND_PACKAGE_RECOMMENDS "kinora-client, ca-certificates")
 set(CPACK_DEBIAN_FRONTEND_PACKAGE_SUGGESTS "kinora-gateway, kinora-postgresql, kinora-worker")
 set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_NAME kinora-postgresql)
 set(CPACK_DEBIAN_POSTGRESQL_DESCRIPTION "store of a video server in PostgreSQL${about}\

@@ -104,6 +104,11 @@ ExitStatus Get(const CommandLine& line) {
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::GetVideoRequest request;
+  const auto links = line.GetDuration("links");
+  if (!links.ok()) return ReportLocalError(links.status());
+  if (links->has_value()) {
+    request.set_link_seconds(std::max<int64_t>(1, absl::ToInt64Seconds(absl::Ceil(**links, absl::Seconds(1)))));
+  }
   v1::Video video;
   grpc::Status status = FindJob(*connection, line.operands()[0], request.mutable_id(), never);
   if (status.ok()) {
@@ -255,7 +260,13 @@ absl::Span<const Command> JobCommands() {
   static const auto* const kCommands = new std::vector<Command>{
       {"create", "[PROMPT]", "submit a job, print its ID and return; `kinora watch` follows it", 1,
        WithMediaFlags(RequestFlagList()), Create},
-      {"get", "ID", "show a job's details; any unique ID prefix works", 1, {}, Get},
+      {"get",
+       "ID",
+       "show a job's details; any unique ID prefix works",
+       1,
+       {{"links", "DURATION",
+         "if artifacts are in an S3 bucket, add links to them that work for so long without a token; at most 7d"}},
+       Get},
       {"list",
        "",
        "list jobs, newest first, with short IDs",

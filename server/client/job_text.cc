@@ -216,6 +216,8 @@ std::string FormatVideo(const v1::Video& video, absl::Time now) {
   UsageLines(video.usage(), out);
   for (const v1::Artifact& a : video.artifacts()) {
     Line(out, "artifact", absl::StrCat(a.id(), ", ", a.media_type(), ", ", HumanBytes(a.bytes())));
+    if (!a.url().empty()) Line(out, "link", a.url());
+    if (!a.url().empty()) Line(out, "until", FormatTime(a.url_expire_time(), now));
   }
   out.pop_back();
   return out;

@@ -142,31 +142,6 @@ class StagedFile : public StagedArtifact {
   FileDescriptor fd_;
 };
 
-class FileReader : public ArtifactReader {
- public:
-  FileReader(std::string path, FileDescriptor fd, int64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
-  int64_t size() const override { return size_; }
-  absl::StatusOr<std::string> Read(int64_t offset, int64_t limit) override {
-    std::string bytes(std::clamp<int64_t>(size_ - offset, 0, limit), '\0');
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t n =
-          Uninterrupted([&] { return pread(fd_.get(), bytes.data() + done, bytes.size() - done, offset + done); });
-      if (n < 0) return FileError(path_, "read");
-      if (n == 0)
-        return OfFile(path_, absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset + done, " of ", size_)));
-      done += n;
-    }
-    return bytes;
-  }
-
- private:
-  const std::string path_;
-  const FileDescriptor fd_;
-  const int64_t size_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DirectoryArtifactStore>> DirectoryArtifactStore::At(const std::string& root) {
@@ -251,18 +226,45 @@ absl::StatusOr<std::unique_ptr<StagedArtifact>> DirectoryArtifactStore::Begin(st
   return staged;
 }
 
-absl::StatusOr<FileDescriptor> DirectoryArtifactStore::OpenFile(std::string_view key) const {
+absl::StatusOr<FileDescriptor> DirectoryArtifactStore::OpenKey(std::string_view key, struct stat* info) const {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
-  struct stat info;
-  return OpenRegular(absl::StrCat(root_, "/", std::string(key)), O_NOFOLLOW, &info);
+  return OpenRegular(absl::StrCat(root_, "/", std::string(key)), O_NOFOLLOW, info);
 }
 
-absl::StatusOr<std::unique_ptr<ArtifactReader>> DirectoryArtifactStore::Open(std::string_view key) {
-  KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
-  std::string path = absl::StrCat(root_, "/", std::string(key));
+absl::StatusOr<FileDescriptor> DirectoryArtifactStore::OpenFile(std::string_view key) const {
   struct stat info;
-  KINORA_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegular(path, O_NOFOLLOW, &info));
-  return std::make_unique<FileReader>(std::move(path), std::move(fd), info.st_size);
+  return OpenKey(key, &info);
+}
+
+absl::StatusOr<int64_t> DirectoryArtifactStore::Size(std::string_view key) {
+  struct stat info;
+  KINORA_RETURN_IF_ERROR(OpenKey(key, &info).status());
+  return info.st_size;
+}
+
+absl::StatusOr<ArtifactPiece> DirectoryArtifactStore::Read(std::string_view key, int64_t offset, int64_t limit) {
+  struct stat info;
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor file, OpenKey(key, &info));
+  ArtifactPiece piece{.data = std::string(std::clamp<int64_t>(info.st_size - offset, 0, limit), '\0'),
+                      .size = info.st_size};
+  const std::string path = absl::StrCat(root_, "/", std::string(key));
+  size_t done = 0;
+  while (done < piece.data.size()) {
+    const ssize_t n = Uninterrupted(
+        [&] { return pread(file.get(), piece.data.data() + done, piece.data.size() - done, offset + done); });
+    if (n < 0) return FileError(path, "read");
+    if (n == 0) {
+      return OfFile(path,
+                    absl::DataLossError(absl::StrCat(path, ": ends at byte ", offset + done, " of ", piece.size)));
+    }
+    done += n;
+  }
+  return piece;
+}
+
+absl::StatusOr<ArtifactLink> DirectoryArtifactStore::Link(std::string_view, const LinkRequest&) {
+  return absl::FailedPreconditionError(
+      "artifacts are in a folder of the server, to which no links lead; download them");
 }
 
 absl::StatusOr<std::vector<std::string>> DirectoryArtifactStore::Keys(std::string_view prefix) {

@@ -5,6 +5,7 @@
 #ifndef KINORA_SERVER_COMMON_DIRECTORY_ARTIFACT_STORE_H_
 #define KINORA_SERVER_COMMON_DIRECTORY_ARTIFACT_STORE_H_
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <memory>
@@ -39,7 +40,11 @@ class DirectoryArtifactStore : public FileArtifactStore {
   absl::StatusOr<ScratchFile> MakeScratchFile() override { return ScratchFile::In(root_); }
 
   absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view key) override;
-  absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override;
+  absl::StatusOr<int64_t> Size(std::string_view key) override;
+  absl::StatusOr<ArtifactPiece> Read(std::string_view key, int64_t offset, int64_t limit) override;
+  int64_t piece_bytes() const override { return 256 << 10; }
+  int lanes() const override { return 1; }
+  absl::StatusOr<ArtifactLink> Link(std::string_view key, const LinkRequest& request) override;
   absl::StatusOr<std::vector<std::string>> Keys(std::string_view prefix) override;
   absl::Status Delete(std::string_view prefix) override;
   absl::StatusOr<std::vector<std::string>> FirstParts() override;
@@ -52,6 +57,7 @@ class DirectoryArtifactStore : public FileArtifactStore {
   absl::StatusOr<int64_t> FreeBytes() const;                 // available to an unprivileged process
 
  private:
+  absl::StatusOr<FileDescriptor> OpenKey(std::string_view key, struct stat* info) const;
   absl::Status RemoveTemporary(std::string_view beginning);  // files whose names begin with `beginning`
 
   const std::string root_;

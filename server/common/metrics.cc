@@ -107,6 +107,9 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
               .Add({}, StepBuckets())),
       group_state(GaugeFamily(registry, "kinora_group_state", "1 for the state that a worker group is in")),
       group_restarts_total(CounterFamily(registry, "kinora_group_restarts_total", "Restarts of worker groups")),
+      s3_requests_total(CounterFamily(registry, "kinora_s3_requests_total", "Requests to the bucket of artifacts")),
+      s3_request_seconds(
+          HistogramFamily(registry, "kinora_s3_request_seconds", "Time of one request to the bucket of artifacts")),
       resume_points_accepted_total(CounterFamily(registry, "kinora_resume_points_accepted_total",
                                                  "Stored states of runs, from which a job can continue")
                                        .Add({})),

@@ -57,6 +57,8 @@ struct FrontendMetrics {
   prometheus::Histogram& cancel_latency_seconds;                       // CancelVideo of a running job → CANCELLED
   prometheus::Family<prometheus::Gauge>& group_state;  // group, state: 1 for the present state, 0 for the others
   prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
+  prometheus::Family<prometheus::Counter>& s3_requests_total;  // operation: "GetObject", …; outcome: bucket_home.cc
+  prometheus::Family<prometheus::Histogram>& s3_request_seconds;  // operation
   prometheus::Counter& resume_points_accepted_total;              // and recorded
   // Runs that were offered a resume point. outcome: "resumed", "began_anew", "file_lost".
   prometheus::Family<prometheus::Counter>& resumed_runs_total;

@@ -115,6 +115,14 @@ bool IsDatabaseUrl(const std::string& store) {
   return absl::StartsWith(store, "postgresql://") || absl::StartsWith(store, "postgres://");
 }
 
+bool IsBucketUrl(const std::string& artifacts) { return absl::StartsWith(artifacts, "s3://"); }
+
+std::string FolderOfUrl(const std::string& artifacts) {
+  constexpr char kFile[] = "file://";
+  const bool is_folder = absl::StartsWith(artifacts, absl::StrCat(kFile, "/")) && artifacts != "file:///";
+  return is_folder ? artifacts.substr(std::string(kFile).size()) : "";
+}
+
 std::string WebAddressOf(const v1::FrontendConfig& config) {
   if (config.has_web_address()) return config.web_address();
   return GroupsOf(config).empty() ? "" : kWebAddress;

@@ -59,6 +59,10 @@ std::string HttpAddressOf(const v1::WorkerConfig& config);
 std::string StoreOf(const v1::FrontendConfig& config);
 bool IsDatabaseUrl(const std::string& store);
 
+// What FrontendConfig.artifacts may be: "s3://…", or "file:///FOLDER", whose folder is "" for anything else.
+bool IsBucketUrl(const std::string& artifacts);
+std::string FolderOfUrl(const std::string& artifacts);
+
 // Returns the address at which the frontend's own gateway serves HTTP: web_address or, if that is unset and the
 // frontend starts a group, the default. "": it starts no gateway.
 std::string WebAddressOf(const v1::FrontendConfig& config);

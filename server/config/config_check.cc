@@ -75,14 +75,16 @@ void CheckWord(const char* field, const std::string& value, std::initializer_lis
   out.push_back({field, absl::StrCat("\"", value, "\" is not one of ", list)});
 }
 
-// Rejects fields that only a worker needs that joins over a join_address.
-void CheckJoinsHere(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
+// Rejects fields that only a worker needs that joins over a join_address. shares_store: it writes its clips where its
+// frontend reads them.
+void CheckJoinsHere(const std::string& prefix, const v1::WorkerConfig& worker, bool shares_store,
+                    std::vector<FieldViolation>& out) {
   constexpr char kWhy[] = "has no effect: this worker joins over a Unix socket on the frontend's machine";
   for (const auto& [field, value] : {std::pair{"tls.certificate_file", worker.tls().certificate_file()},
                                      {"tls.key_file", worker.tls().key_file()},
                                      {"tls.ca_file", worker.tls().ca_file()},
                                      {"token_file", worker.token_file()},
-                                     {"scratch_directory", worker.scratch_directory()}}) {
+                                     {"scratch_directory", shares_store ? worker.scratch_directory() : ""}}) {
     if (!value.empty()) out.push_back({prefix + field, kWhy});
   }
 }
@@ -98,6 +100,15 @@ void CheckStoreField(const v1::FrontendConfig& config, std::vector<FieldViolatio
   const std::string shown = may_be_secret ? store.substr(0, store.find_first_of(":=")) + "…" : store;
   out.push_back({config.store().empty() ? "job_store" : "store",
                  absl::StrCat("\"", shown, "\" is not one of sqlite, memory, postgresql://USER@HOST/DATABASE")});
+}
+
+void CheckBucketFields(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  if (IsBucketUrl(config.artifacts())) return;
+  for (const auto& [field, set] : {std::pair{"s3_endpoint", !config.s3_endpoint().empty()},
+                                   {"s3_region", !config.s3_region().empty()},
+                                   {"s3_path_style", config.s3_path_style()}}) {
+    if (set) out.push_back({field, "has no effect: artifacts names no bucket (s3://BUCKET/PREFIX)"});
+  }
 }
 
 void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
@@ -165,7 +176,8 @@ void CheckRunOptions(const std::string& prefix, const v1::WorkerConfig& worker, 
   }
 }
 
-void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::vector<FieldViolation>& out) {
+void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, bool shares_store,
+                std::vector<FieldViolation>& out) {
   const v1::WorkerConfig& worker = group.worker();
   if (!IsGroupId(group.id())) {
     out.push_back(
@@ -190,7 +202,7 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
   }
   CheckRunOptions(prefix + "worker.", worker, out);
   CheckSetBySupervisor(prefix + "worker.", worker, out);
-  CheckJoinsHere(prefix + "worker.", worker, out);
+  CheckJoinsHere(prefix + "worker.", worker, shares_store, out);
 }
 
 // Rejects fields of `worker` that have no effect because it names no model and so describes no group. Fields that the
@@ -218,7 +230,7 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   }
   CheckSetBySupervisor("worker.", config.worker(), out);
   CheckRunOptions("worker.", config.worker(), out);
-  CheckJoinsHere("worker.", config.worker(), out);
+  CheckJoinsHere("worker.", config.worker(), !IsBucketUrl(config.artifacts()), out);
   if (config.worker().world_size() > 1) {
     out.push_back({"worker.world_size", "is set by the frontend: use groups with processes instead"});
   }
@@ -228,7 +240,7 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   std::set<std::string> ids;
   for (int i = 0; i < config.groups_size(); ++i) {
     const std::string prefix = absl::StrCat("groups[", i, "].");
-    CheckGroup(prefix, config.groups(i), out);
+    CheckGroup(prefix, config.groups(i), !IsBucketUrl(config.artifacts()), out);
     if (!ids.insert(config.groups(i).id()).second) {
       out.push_back(
           {prefix + "id", absl::StrCat("\"", config.groups(i).id(), "\" is already the id of another group")});
@@ -303,7 +315,8 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
     out.push_back(
         {"rank", absl::StrCat(config.rank(), " must be 0 or more and less than world_size, ", config.world_size())});
   }
-  if (absl::StartsWith(config.frontend(), "unix:")) CheckJoinsHere("", config, out);
+  if (absl::StartsWith(config.frontend(), "unix:"))
+    CheckJoinsHere("", config, /*shares_store=*/false, out);  // the frontend alone knows
   const v1::ClientTlsConfig& tls = config.tls();
   if (tls.certificate_file().empty() != tls.key_file().empty()) {
     out.push_back({tls.key_file().empty() ? "tls.key_file" : "tls.certificate_file",
@@ -322,6 +335,7 @@ absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   CheckJoin(config, out);
   if (config.state_directory().empty()) out.push_back({"state_directory", "must not be empty"});
   CheckStoreField(config, out);
+  CheckBucketFields(config, out);
   CheckWord("log_format", config.log_format(), {"text", "json"}, out);
   CheckLimits(config, out);
   CheckGroups(config, out);

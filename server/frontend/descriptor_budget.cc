@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kProcess = 64;
 constexpr int64_t kStore = 64;
+constexpr int64_t kBucket = 160;       // connections of its lanes, each with four parts, idle ones, and spooled files
 constexpr int64_t kPerWorker = 8;      // two for its connection, three for pipes
 constexpr int64_t kPerConnection = 2;  // gRPC's, and one to detect its end
 constexpr int kFewest = 16;
@@ -25,7 +26,7 @@ absl::StatusOr<DescriptorBudget> DivideDescriptors(int64_t limit, const v1::Fron
   DescriptorBudget budget{
       .limit = limit,
       .process = kProcess,
-      .store = kStore,
+      .store = kStore + (IsBucketUrl(config.artifacts()) ? kBucket : 0),
       .pages = config.http_address().empty() ? 0 : HttpPages::kMaxConnections,
       .admin = kPerConnection * FrontendServer::kMaxAdminConnections,
       .gateway = WebAddressOf(config).empty() ? 0 : kPerConnection * FrontendServer::kMaxGatewayConnections,

@@ -1,6 +1,7 @@
 #include "server/frontend/frontend.h"
 
 #include <atomic>
+#include <limits>
 #include <map>
 #include <thread>
 #include <utility>
@@ -19,8 +20,8 @@
 #include "server/config/config.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/api/job_admission.h"
-#include "server/frontend/artifact_checks.h"
-#include "server/frontend/artifact_home.h"
+#include "server/frontend/artifacts/artifact_checks.h"
+#include "server/frontend/artifacts/artifact_home.h"
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher.h"
@@ -47,6 +48,7 @@ namespace {
 
 constexpr int kHeartbeatsInTime = 5;                        // heartbeats that a worker should send within the timeout
 constexpr absl::Duration kLeaveStreams = absl::Seconds(2);  // for ranks of other hosts to hear that they are to leave
+constexpr int64_t kMostTidied = 1000;                       // ended jobs, whose files a bucket is asked for
 constexpr absl::Duration kLook = absl::Seconds(2);          // between looks for changes whose answers were lost
 constexpr absl::Duration kCutStreams = absl::Seconds(1);    // for open watches to receive the end of their stream
 
@@ -67,7 +69,7 @@ class EmbeddedFrontend : public Frontend {
   ~EmbeddedFrontend() override { Stop(); }
 
   absl::Status Start() {
-    KINORA_ASSIGN_OR_RETURN(home_, ArtifactHome::Open(state_));
+    KINORA_ASSIGN_OR_RETURN(home_, OpenArtifactHome(config_, state_, clocks_, metrics_));
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
     KINORA_ASSIGN_OR_RETURN(
@@ -112,7 +114,7 @@ class EmbeddedFrontend : public Frontend {
         std::make_unique<EventHub>(clock_, absl::Seconds(config_.heartbeat_interval_seconds()), config_.max_watchers());
     queue_ = std::make_unique<JobQueue>(
         config_.queue_capacity(), [this](const QueuedJob& job, int change) { queue_metrics_.Change(job, change); });
-    disk_ = std::make_unique<EventLoop>(clock_);
+    disk_ = std::make_unique<EventLanes>(clock_, home_->artifacts().lanes());
   }
 
   absl::Status OpenStore() {
@@ -131,7 +133,21 @@ class EmbeddedFrontend : public Frontend {
     EndOtherLeases(stores_->frontends(), id_);  // the lock of the state or database proves that they are gone
     MakeEvents();
     queue_->SetStore(stores_->jobs());
-    return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), home_->artifacts(), metrics_);
+    return LookAtArtifacts();
+  }
+
+  // At once, unless that would hold up the start.
+  absl::Status LookAtArtifacts() {
+    const auto look = [this] {
+      return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), home_->artifacts(), metrics_);
+    };
+    if (!home_->is_remote()) return look();
+    comparison_ = std::make_unique<EventLoop>(clocks_.steady);
+    comparison_->Post([look] {
+      const absl::Status status = look();
+      if (!status.ok()) Log(Severity::kWarning, "artifacts_not_compared", {{"why", std::string(status.message())}});
+    });
+    return absl::OkStatus();
   }
 
   void MakeEvents() {
@@ -186,7 +202,8 @@ class EmbeddedFrontend : public Frontend {
           CancelJob(stores_->jobs(), *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
         },
         HousekeeperOptions{.sweep_interval = absl::Seconds(config_.sweep_interval_seconds()),
-                           .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds())});
+                           .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds()),
+                           .most_tidied = home_->is_remote() ? kMostTidied : std::numeric_limits<int64_t>::max()});
   }
 
   absl::Status Recover() {
@@ -403,6 +420,8 @@ class EmbeddedFrontend : public Frontend {
     join_port_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();
+    if (home_ != nullptr) home_->Stop();  // ends what would hold up the threads below
+    if (comparison_ != nullptr) comparison_->Stop();
     if (shared_events_ != nullptr) shared_events_->Stop();
     if (lease_ != nullptr) lease_->Stop();
     if (stores_ != nullptr) stores_->jobs().Flush();  // its last scan uses the dispatcher and the housekeeper
@@ -431,7 +450,8 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<ArtifactHome> home_;
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
-  std::unique_ptr<EventLoop> disk_;
+  std::unique_ptr<EventLoop> comparison_;  // of a bucket with the store; may be null
+  std::unique_ptr<EventLanes> disk_;
   std::unique_ptr<InputStore> inputs_;  // declared before stores_, whose callbacks may use it
   std::unique_ptr<Stores> stores_;
   std::unique_ptr<EventSource> events_;

@@ -11,6 +11,7 @@
 #include "server/common/status_details.h"
 #include "server/config/config.h"
 #include "server/frontend/api/token_file.h"
+#include "server/frontend/artifacts/artifact_home.h"
 #include "server/frontend/frontend.h"
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/jobs/state_directory.h"
@@ -39,6 +40,7 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
     problems.push_back({"state_directory", std::string(absl::StripPrefix(state.message(), "state_directory: "))});
   }
   for (FieldViolation& problem : Violations(CheckStore(config))) problems.push_back(std::move(problem));
+  for (FieldViolation& problem : Violations(CheckArtifactsField(config))) problems.push_back(std::move(problem));
   if (!GroupsOf(config).empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
     problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});
   }

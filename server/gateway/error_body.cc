@@ -28,7 +28,8 @@ struct ReasonStatus {
 // Reasons whose status differs from that of their code.
 constexpr ReasonStatus kReasons[] = {{kMalformedBody, 400},     {kBodyTooLarge, 413}, {"EXPIRED", 410},
                                      {"MODEL_NOT_LOADED", 404},  // 409 would be retried by the OpenAI client
-                                     {"DISK_FULL", 507},        {"GPU_OOM", 507},     {"WORKER_GROUP_LOST", 500}};
+                                     {"NO_BUCKET", 400},        {"DISK_FULL", 507},   {"GPU_OOM", 507},
+                                     {"WORKER_GROUP_LOST", 500}};
 
 int StatusOfCode(absl::StatusCode code) {
   switch (code) {

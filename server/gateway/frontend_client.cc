@@ -198,10 +198,12 @@ FrontendCallPtr FrontendClient::EstimateVideo(const Caller& caller, v1::CreateVi
                                                            std::move(request), std::move(on_reply));
 }
 
-FrontendCallPtr FrontendClient::GetVideo(const Caller& caller, const std::string& id, OnReply<v1::Video> on_reply) {
+FrontendCallPtr FrontendClient::GetVideo(const Caller& caller, const std::string& id, OnReply<v1::Video> on_reply,
+                                         int64_t link_seconds) {
   using Async = v1::VideoGeneration::StubInterface::async_interface;
   v1::GetVideoRequest request;
   request.set_id(id);
+  request.set_link_seconds(link_seconds);
   return Call<Async, v1::GetVideoRequest, v1::Video>(videos_->async(), &Async::GetVideo, caller, std::move(request),
                                                      std::move(on_reply));
 }

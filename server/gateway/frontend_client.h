@@ -58,7 +58,9 @@ class FrontendClient {
 
   FrontendCallPtr CreateVideo(const Caller& caller, v1::CreateVideoRequest request, OnReply<CreatedVideo> on_reply);
   FrontendCallPtr EstimateVideo(const Caller& caller, v1::CreateVideoRequest request, OnReply<v1::Estimate> on_reply);
-  FrontendCallPtr GetVideo(const Caller& caller, const std::string& id, OnReply<v1::Video> on_reply);
+  // link_seconds: as in GetVideoRequest.
+  FrontendCallPtr GetVideo(const Caller& caller, const std::string& id, OnReply<v1::Video> on_reply,
+                           int64_t link_seconds = 0);
   FrontendCallPtr ListVideos(const Caller& caller, v1::ListVideosRequest request,
                              OnReply<v1::ListVideosResponse> on_reply);
   FrontendCallPtr CancelVideo(const Caller& caller, const std::string& id, OnReply<v1::Video> on_reply);

@@ -6,17 +6,21 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import signal
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any, Iterator, Optional
+from unittest import mock
 
 import harness
+import s3
 
 PROMPT = "a red fox in fresh snow"
 SMALL: dict[str, Any] = {"prompt": PROMPT, "size": "64x64", "num_frames": 9, "seed": 7, "num_inference_steps": 2}
@@ -392,11 +396,33 @@ class WithTokens(unittest.TestCase):
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             self.assertEqual(call(port, "POST", path + "/link", **headers).status, 401)
         for id, body, status in (("unknown", None, 404), (id, {"variant": "nonsense"}, 422), (id, {"variant": "trace"}, 404), (id, {"x": 1}, 422),
-                                 (id, "{", 400), (id, "{" * 5000, 413)):
+                                 (id, "{", 400), (id, "{" * 5000, 413), (id, {"bucket_seconds": 60}, 400),
+                                 (id, {"bucket_seconds": 604801}, 422)):
             answer = call(port, "POST", f"/v1/videos/{id}/link", body, **bearer)
             self.assertEqual((answer.status, answer.json["detail"]), (status, answer.json["error"]["message"]), body)
+        self.assertEqual(call(port, "POST", path + "/link", {"bucket_seconds": 60}, **bearer).json["error"]["code"], "no_bucket")
         gateway.stop()
         self.assertNotIn(url.partition("link=")[2], gateway.log())
+
+    def test_a_clip_in_a_bucket_is_served_and_linked(self) -> None:
+        server = self.enterContext(s3.Server(self))
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        with mock.patch.dict(os.environ, server.environment):
+            frontend = self.enterContext(harness.Frontend(folder, flags=server.flags))
+        port = self.enterContext(Gateway(frontend.address)).port
+        id = call(port, "POST", "/v1/videos", {**SMALL, "thumbnail": True}).json["id"]
+        self.assertEqual(call(port, "GET", f"/v1/videos/{id}/events").status, 200)  # until the job has ended
+        whole = call(port, "GET", f"/v1/videos/{id}/content")
+        self.assertEqual((whole.status, whole.headers["Content-Type"]), (200, "video/mp4"), whole.body[:500])
+        for body, media_type, start in (({}, "video/mp4", whole.body[:100]), ({"variant": "thumbnail"}, "image/jpeg", b"\xff\xd8\xff")):
+            link = call(port, "POST", f"/v1/videos/{id}/link", {**body, "bucket_seconds": 60}).json
+            self.assertAlmostEqual(link["expires_at"], time.time() + 60, delta=30)
+            with urllib.request.urlopen(link["url"]) as fetched:
+                self.assertEqual(fetched.headers["Content-Type"], media_type)
+                self.assertTrue(fetched.read().startswith(start))
+        run = subprocess.run([str(harness.BUILD / "bin/kinora"), "get", id, "--links=1h", "--server", frontend.address], capture_output=True, text=True)
+        self.assertIn(f"link       {server.endpoint}/clips/", run.stdout, run.stderr)
+        self.assertFalse((folder / "state/artifacts").exists())
 
 
     def test_groups_are_listed_for_callers_with_a_token(self) -> None:

@@ -10,8 +10,10 @@
 #include "kinora/v1/worker.grpc.pb.h"
 #include "server/common/build_version.h"
 #include "server/common/directory_artifact_store.h"
+#include "server/common/sha256.h"
 #include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
+#include "server/common/upload_limits.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace kinora {
@@ -143,7 +145,24 @@ void FakeWorker::SendStep(const v1::Run& run, const std::string& stage, int step
   Send(message);
 }
 
-void FakeWorker::Complete(const v1::Run& run, const std::string& bytes) {
+StoredFile FakeWorker::SendToFrontend(const v1::Run& run, const std::string& bytes) {
+  KINORA_CHECK(bytes.size() <= kMostUploadBytes);
+  StoredFile sent{.bytes = std::ssize(bytes), .sha256 = Sha256Hex(bytes)};
+  v1::WorkerMessage message;
+  v1::UploadChunk& chunk = *message.mutable_upload_chunk();
+  chunk.set_video_id(run.video_id());
+  chunk.set_attempt(run.attempt());
+  chunk.set_name("video.mp4");
+  chunk.set_data(bytes);
+  chunk.set_sha256(sent.sha256);
+  Send(message);
+  const v1::FrontendMessage answer = Next();
+  KINORA_CHECK(answer.has_upload_answer() && !answer.upload_answer().has_error()) << answer.ShortDebugString();
+  return sent;
+}
+
+StoredFile FakeWorker::Store(const v1::Run& run, const std::string& bytes) {
+  if (artifact_directory_.empty()) return SendToFrontend(run, bytes);
   auto store = DirectoryArtifactStore::At(artifact_directory_);
   KINORA_CHECK(store.ok()) << store.status();
   const std::string key = run.artifact_key() + "/video.mp4";
@@ -152,6 +171,11 @@ void FakeWorker::Complete(const v1::Run& run, const std::string& bytes) {
   WriteFile(*file, bytes);
   const auto stored = (*store)->Put(key, *file);
   KINORA_CHECK(stored.ok()) << stored.status();
+  return *stored;
+}
+
+void FakeWorker::Complete(const v1::Run& run, const std::string& bytes) {
+  const StoredFile stored = Store(run, bytes);
   v1::WorkerMessage message;
   v1::RunResult& result = *message.mutable_run_result();
   result.set_video_id(run.video_id());
@@ -159,8 +183,8 @@ void FakeWorker::Complete(const v1::Run& run, const std::string& bytes) {
   v1::Artifact& artifact = *result.add_artifacts();
   artifact.set_id("video.mp4");
   artifact.set_media_type("video/mp4");
-  artifact.set_bytes(stored->bytes);
-  artifact.set_sha256(stored->sha256);
+  artifact.set_bytes(stored.bytes);
+  artifact.set_sha256(stored.sha256);
   result.mutable_usage()->set_device_seconds(2);
   Send(message);
 }

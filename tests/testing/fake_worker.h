@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kinora/v1/worker.pb.h"
+#include "server/common/artifact_store.h"
 
 namespace kinora {
 
@@ -35,13 +36,15 @@ class FakeWorker {
 
   void SendStage(const v1::Run& run, const std::string& stage, int total_steps);
   void SendStep(const v1::Run& run, const std::string& stage, int step, int total_steps);
-  // Stores `bytes` as the artifact "video.mp4" and ends the run with it.
+  // Stores `bytes` as the artifact "video.mp4", itself or by the frontend, and ends the run with it.
   void Complete(const v1::Run& run, const std::string& bytes);
   void End(const v1::Run& run, const absl::Status& status);
   void Send(const v1::WorkerMessage& message);
 
  private:
   struct Stream;
+  StoredFile Store(const v1::Run& run, const std::string& bytes);
+  StoredFile SendToFrontend(const v1::Run& run, const std::string& bytes);
   void AnswerEstimate(const v1::EstimateRequest& request);
   const std::unique_ptr<Stream> stream_;
   std::string artifact_directory_;

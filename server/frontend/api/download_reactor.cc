@@ -9,15 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
+#include "server/frontend/jobs/job_files.h"
 
 namespace kinora {
-namespace {
-
-constexpr int64_t kChunkBytes = 256 << 10;
-
-}  // namespace
-
-DownloadReactor::DownloadReactor(ServiceContext& context, grpc_call* call) : context_(context), call_(call) {
+DownloadReactor::DownloadReactor(ServiceContext& context, grpc_call* call)
+    : context_(context), call_(call), disk_(context.disk.Next()) {
   grpc_call_ref(call_);
 }
 
@@ -60,22 +56,23 @@ void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifact
   if (request.offset() < 0 || request.offset() > found->bytes()) {
     return Fail(absl::OutOfRangeError(absl::StrCat("offset: must be within 0..", found->bytes())));
   }
-  key_ = absl::StrCat(video.id(), "/", video.attempt(), "/", found->id());
+  key_ = ArtifactKey(video, *found);
   bytes_ = found->bytes();
   offset_ = request.offset();
-  context_.disk.Post([reactor = shared_from_this()] {
+  disk_.Post([reactor = shared_from_this()] {
     reactor->SendNext();
     reactor->EndIfIdle();
   });
 }
 
 absl::StatusOr<std::string> DownloadReactor::ReadNext() {
-  KINORA_ASSIGN_OR_RETURN(const auto reader, context_.artifacts.Open(key_));
-  if (reader->size() != bytes_) {
-    return absl::DataLossError(absl::StrCat(key_, ": the file has ", reader->size(), " bytes, but its record says ",
-                                            bytes_, "; delete the job and create it again"));
+  KINORA_ASSIGN_OR_RETURN(ArtifactPiece piece,
+                          context_.artifacts.Read(key_, offset_, context_.artifacts.piece_bytes()));
+  if (piece.size != bytes_) {
+    return absl::DataLossError(absl::StrCat(key_, ": the file has ", piece.size, " bytes, but its record says ", bytes_,
+                                            "; delete the job and create it again"));
   }
-  return reader->Read(offset_, kChunkBytes);
+  return std::move(piece.data);
 }
 
 void DownloadReactor::SendNext() {
@@ -88,7 +85,7 @@ void DownloadReactor::SendNext() {
   chunk.set_data(*std::move(data));
   absl::MutexLock lock(&mu_);
   if (finished_) return;
-  write_began_ = context_.disk.Now();
+  write_began_ = disk_.Now();
   if (offset_ == bytes_) {
     finished_ = true;
     StartWriteAndFinish(&chunk);
@@ -100,7 +97,7 @@ void DownloadReactor::SendNext() {
 // Finish would wait for the chunk that the client does not accept, so this cancels the call; a client that still
 // listens gets the status. Called without the lock, because gRPC may call OnCancel from within.
 void DownloadReactor::EndIfIdle() {
-  const absl::Time now = context_.disk.Now();
+  const absl::Time now = disk_.Now();
   {
     absl::MutexLock lock(&mu_);
     if (done_) return;
@@ -109,7 +106,7 @@ void DownloadReactor::EndIfIdle() {
       const auto again = [weak = weak_from_this()] {
         if (const auto reactor = weak.lock()) reactor->EndIfIdle();
       };
-      return context_.disk.PostAt(end, again);
+      return disk_.PostAt(end, again);
     }
   }
   const std::string why = absl::StrCat("download_idle_seconds: the client read nothing for ",
@@ -123,7 +120,7 @@ void DownloadReactor::OnWriteDone(bool ok) {
     absl::MutexLock lock(&mu_);
     write_began_ = absl::InfiniteFuture();
   }
-  context_.disk.Post([reactor = shared_from_this()] { reactor->SendNext(); });
+  disk_.Post([reactor = shared_from_this()] { reactor->SendNext(); });
 }
 
 void DownloadReactor::OnCancel() { Fail(absl::CancelledError("the client disconnected")); }

@@ -1,6 +1,6 @@
-// Sends one artifact in chunks of 256 KiB. Each chunk is read on the disk loop while no write is pending, and the file
-// is open only for that read: a slow client holds one chunk of memory, but no thread and no descriptor. A client that
-// does not accept a chunk within `download_idle` gets ABORTED; nothing else ends such a call.
+// Sends one artifact in chunks of the store's piece_bytes. Each chunk is read on a disk lane while no write is pending,
+// and the file is open only for that read: a slow client holds one chunk of memory, but no thread and no descriptor. A
+// client that does not accept a chunk within `download_idle` gets ABORTED; nothing else ends such a call.
 #ifndef KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 
@@ -34,15 +34,16 @@ class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enabl
  private:
   DownloadReactor(ServiceContext& context, grpc_call* call);
   void OnVideo(const v1::Video& video, const v1::DownloadArtifactRequest& request);
-  void SendNext();  // this and EndIfIdle run on the disk loop
+  void SendNext();  // this and EndIfIdle run on disk_
   void EndIfIdle();
   absl::StatusOr<std::string> ReadNext();
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
   ServiceContext& context_;
   grpc_call* const call_;
+  Executor& disk_;                         // reads this artifact
   std::shared_ptr<DownloadReactor> self_;  // until OnDone
-  // Set before the first SendNext; then used only on the disk loop.
+  // Set before the first SendNext; then used only on disk_.
   std::string key_;
   int64_t bytes_ = 0;   // as in the job's record
   int64_t offset_ = 0;  // of the next chunk

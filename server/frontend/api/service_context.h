@@ -20,7 +20,7 @@
 #include "server/frontend/jobs/job_metrics.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/work_queue.h"
-#include "server/net/event_loop.h"
+#include "server/net/event_lanes.h"
 
 namespace kinora {
 
@@ -36,7 +36,7 @@ struct ServiceContext {
   Housekeeper& housekeeper;
   JobMetrics& metrics;
   FrontendMetrics& gauges;
-  EventLoop& disk;  // reads artifacts
+  EventLanes& disk;  // reads artifacts
   CallSlots& downloads;
   absl::Duration download_idle;  // limit for a client to accept a chunk
   InputStore& inputs;

@@ -5,6 +5,7 @@
 
 #include "kinora/v1/video_generation.pb.h"
 #include "server/common/status_details.h"
+#include "server/frontend/api/artifact_links.h"
 #include "server/frontend/api/download_reactor.h"
 #include "server/frontend/api/job_admission.h"
 #include "server/frontend/api/method_service.h"
@@ -78,7 +79,17 @@ class VideoService : public MethodService {
   }
 
   void Get(const v1::GetVideoRequest& request, UnaryReply<v1::Video> reply) {
-    context_.store.Get(request.id(), ReplyTo(reply));
+    if (request.link_seconds() == 0) return context_.store.Get(request.id(), ReplyTo(reply));
+    const absl::Status valid = CheckLinkSeconds(request.link_seconds());
+    if (!valid.ok()) return reply(valid);
+    context_.store.Get(request.id(), [this, reply, seconds = request.link_seconds()](absl::StatusOr<v1::Video> video) {
+      if (!video.ok()) return reply(video.status());
+      AddLiveFields(context_, *video);
+      context_.disk.Next().Post([this, reply, seconds, video = *std::move(video)]() mutable {
+        const absl::Status linked = AddLinks(context_.artifacts, seconds, video);
+        linked.ok() ? reply(video) : reply(linked);
+      });
+    });
   }
 
   void List(const v1::ListVideosRequest& request, UnaryReply<v1::ListVideosResponse> reply) {

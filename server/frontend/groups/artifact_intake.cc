@@ -38,32 +38,51 @@ class ArtifactIntake::Part {
   int64_t bytes_ = 0;
 };
 
-ArtifactIntake::ArtifactIntake(ArtifactStore& store, Clock& steady) : store_(store), loop_(steady) {}
+ArtifactIntake::ArtifactIntake(ArtifactStore& store, Clock& steady)
+    : store_(store), runs_(store.lanes()), lanes_(steady, store.lanes()) {}
 
-ArtifactIntake::~ArtifactIntake() { loop_.Stop(); }
+ArtifactIntake::~ArtifactIntake() { lanes_.Stop(); }
+
+void ArtifactIntake::Post(const std::string& key, absl::AnyInvocable<void(Runs& runs)> task) {
+  const size_t lane = lanes_.IndexOf(key);
+  lanes_.At(lane).Post([&runs = runs_[lane], task = std::move(task)]() mutable { task(runs); });
+}
 
 void ArtifactIntake::Take(const std::string& key, v1::UploadChunk chunk, Done<std::optional<StoredFile>> done) {
-  loop_.Post([this, key, chunk = std::move(chunk), done = std::move(done)]() mutable {
-    absl::StatusOr<std::optional<StoredFile>> taken = Write(key, chunk);
+  Post(key, [this, key, chunk = std::move(chunk), done = std::move(done)](Runs& runs) mutable {
+    absl::StatusOr<std::optional<StoredFile>> taken = Write(runs, key, chunk);
     if (!taken.ok()) {
       Log(Severity::kWarning, "artifact_not_taken",
           {{"key", absl::StrCat(key, "/", chunk.name())}, {"why", std::string(taken.status().message())}});
     }
-    const auto run = runs_.find(key);
-    const bool ends = (!taken.ok() || taken->has_value()) && run != runs_.end() && run->second.name == chunk.name();
+    const auto run = runs.find(key);
+    const bool ends = (!taken.ok() || taken->has_value()) && run != runs.end() && run->second.name == chunk.name();
     if (ends) run->second.part.reset();
     done(std::move(taken));
   });
 }
 
 void ArtifactIntake::Release(const std::string& key, const std::string& name) {
-  loop_.Post([this, key, name] {
-    if (const auto run = runs_.find(key); run != runs_.end()) run->second.names.erase(name);
+  Post(key, [key, name](Runs& runs) {
+    if (const auto run = runs.find(key); run != runs.end()) run->second.names.erase(name);
   });
 }
 
 void ArtifactIntake::Drop(const std::string& key) {
-  loop_.Post([this, key] { runs_.erase(key); });
+  {
+    absl::MutexLock lock(&mu_);
+    ++dropped_[key];
+  }
+  Post(key, [this, key](Runs& runs) {
+    runs.erase(key);
+    absl::MutexLock lock(&mu_);
+    if (--dropped_[key] == 0) dropped_.erase(key);
+  });
+}
+
+bool ArtifactIntake::IsDropped(const std::string& key) {
+  absl::MutexLock lock(&mu_);
+  return dropped_.contains(key);
 }
 
 absl::Status ArtifactIntake::Begin(const std::string& key, const std::string& name, Artifacts& run) {
@@ -77,11 +96,16 @@ absl::Status ArtifactIntake::Begin(const std::string& key, const std::string& na
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<StoredFile>> ArtifactIntake::Write(const std::string& key, const v1::UploadChunk& chunk) {
-  Artifacts& run = runs_[key];
+absl::StatusOr<std::optional<StoredFile>> ArtifactIntake::Write(Runs& runs, const std::string& key,
+                                                                const v1::UploadChunk& chunk) {
+  Artifacts& run = runs[key];
   std::unique_ptr<Part>& part = run.part;
   if (part != nullptr && run.name != chunk.name()) {
-    return absl::FailedPreconditionError(absl::StrCat("name: artifact ", run.name, " is not complete yet"));
+    if (chunk.offset() != 0) {
+      return absl::FailedPreconditionError(absl::StrCat("name: artifact ", run.name, " is not complete yet"));
+    }
+    run.names.erase(run.name);  // the worker has given it up
+    part.reset();
   }
   if (part == nullptr && chunk.offset() == 0) KINORA_RETURN_IF_ERROR(Begin(key, chunk.name(), run));
   const int64_t awaited = part == nullptr ? 0 : part->bytes();
@@ -92,7 +116,11 @@ absl::StatusOr<std::optional<StoredFile>> ArtifactIntake::Write(const std::strin
   KINORA_RETURN_IF_ERROR(part->Append(chunk.data()));
   if (chunk.sha256().empty()) return std::nullopt;
   absl::StatusOr<StoredFile> stored = part->End(chunk.sha256());
-  if (stored.ok()) return *std::move(stored);
+  if (stored.ok() && !IsDropped(key)) return *std::move(stored);
+  if (stored.ok()) {  // nobody would delete it any more
+    store_.Delete(absl::StrCat(key, "/", chunk.name())).IgnoreError();
+    return absl::AbortedError(absl::StrCat("artifact ", chunk.name(), ": its run has ended"));
+  }
   if (!absl::IsDataLoss(stored.status())) return stored.status();
   store_.Delete(absl::StrCat(key, "/", chunk.name())).IgnoreError();  // in case it was committed
   return absl::DataLossError(absl::StrCat("artifact ", chunk.name(), ": ", std::string(stored.status().message())));

@@ -77,6 +77,17 @@ absl::StatusOr<std::vector<FileDescriptor>> AboveTargets(const std::vector<int>&
   return copies;
 }
 
+// The environment without the keys of the bucket and the database, which are the frontend's alone.
+std::vector<char*> EnvironmentOfChild() {
+  std::vector<char*> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with("AWS_") && !text.starts_with("PGPASS")) kept.push_back(*entry);
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
 std::string DescribeEnd(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) return absl::StrCat("exit status ", info.si_status);
   return absl::StrCat("killed by signal ", info.si_status, " (", strsignal(info.si_status), ")");
@@ -103,7 +114,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(const std::str
   KINORA_ASSIGN_OR_RETURN(const std::vector<FileDescriptor> copies, AboveTargets(inherited));
   const SpawnPlan plan(copies, process_group);
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, binary.c_str(), plan.actions(), plan.attributes(), argv.data(), environ);
+  const int error =
+      posix_spawn(&pid, binary.c_str(), plan.actions(), plan.attributes(), argv.data(), EnvironmentOfChild().data());
   if (error != 0) return SystemError(binary, error);
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid, std::move(lifeline.write_end)));
 }

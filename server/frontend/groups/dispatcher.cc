@@ -211,6 +211,10 @@ void Dispatcher::Impl::ExpectRanks(const std::string& id) {
 }
 
 // A rank that names no incarnation joins the present one, or starts a new one if there is none.
+std::string Dispatcher::Impl::SharedFolder(Entrance entrance) const {
+  return entrance == Entrance::kLocalSocket ? options_.artifact_directory : "";
+}
+
 absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance) {
   KINORA_RETURN_IF_ERROR(join_rules_.Check(hello, entrance));
   if (draining_) return absl::UnavailableError("the frontend is stopping");
@@ -228,7 +232,7 @@ absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_p
                                           std::max(1, hello.world_size()), options_.limits, *this);
   }
   absl::Status status = group->AddRank(hello, link, attended());
-  if (status.ok() && hello.rank() == 0 && entrance == Entrance::kJoinPort) group->TakeUploads();
+  if (status.ok() && hello.rank() == 0 && SharedFolder(entrance).empty()) group->TakeUploads();
   if (group->ranks() == 0) groups_.erase(hello.group());
   return status;
 }
@@ -255,7 +259,7 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
   v1::FrontendMessage message;
   v1::Welcome& welcome = *message.mutable_welcome();
   *welcome.mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
-  if (entrance == Entrance::kLocalSocket) welcome.set_artifact_directory(options_.artifact_directory);
+  welcome.set_artifact_directory(SharedFolder(entrance));
   welcome.set_group_key(group->key());
   welcome.set_incarnation(group->incarnation());
   link->Send(message);

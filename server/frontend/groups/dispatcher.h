@@ -45,7 +45,7 @@ struct FrontendMetrics;
 struct DispatcherOptions {
   FrontendId owner;  // of leases
   absl::Duration lease = absl::Seconds(30);
-  std::string artifact_directory;  // absolute; sent to workers
+  std::string artifact_directory;  // absolute; sent to workers of this machine. "": they send artifacts to `intake`
   GroupLimits limits;              // heartbeats and watchdog
   BuildIdentity identity;          // of this frontend; workers must match it
   // Receives artifacts from ranks that join at the port. Must outlive the dispatcher. Null (tests): there are none.

@@ -92,6 +92,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   }
 
   absl::Status Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
+  std::string SharedFolder(Entrance entrance) const;  // of artifacts, for workers that joined there; "": none
   void ExpectRanks(const std::string& id);
   void AwaitBack(const WorkerGroup& group);
   void StoreModel(const WorkerGroup& group);

@@ -48,7 +48,8 @@ void Dispatcher::Impl::Resuming::Offer(Impl& self, absl::StatusOr<std::optional<
   const v1::ResumeMark mark = *resume;
   self.options_.points->Check(
       mark, self.OnLoop<absl::Status>([claim = **std::move(claimed)](Impl& impl, const absl::Status& there) mutable {
-        if (!there.ok()) ForgetLost(impl, claim.claimed, there);
+        // After another error, the worker tries to read it, and begins anew if it cannot.
+        if (absl::IsNotFound(there) || absl::IsDataLoss(there)) ForgetLost(impl, claim.claimed, there);
         impl.OnClaimed(std::move(claim));
       }));
 }

@@ -1,6 +1,6 @@
 #include "server/frontend/groups/input_supply.h"
 
-#include <memory>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,12 +13,12 @@ namespace {
 
 absl::Status ReadPiece(ArtifactStore& store, const std::string& key, const v1::InputFetch& fetch,
                        v1::InputPiece& piece) {
-  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> file, store.Open(key));
-  if (fetch.offset() < 0 || fetch.offset() > file->size()) {
-    return absl::InvalidArgumentError(absl::StrCat("offset: ", fetch.offset(), " is not within 0..", file->size()));
+  KINORA_ASSIGN_OR_RETURN(ArtifactPiece read, store.Read(key, std::max<int64_t>(fetch.offset(), 0), kMostUploadBytes));
+  if (fetch.offset() < 0 || fetch.offset() > read.size) {
+    return absl::InvalidArgumentError(absl::StrCat("offset: ", fetch.offset(), " is not within 0..", read.size));
   }
-  KINORA_ASSIGN_OR_RETURN(*piece.mutable_data(), file->Read(fetch.offset(), kMostUploadBytes));
-  piece.set_last(fetch.offset() + static_cast<int64_t>(piece.data().size()) == file->size());
+  piece.set_last(fetch.offset() + static_cast<int64_t>(read.data.size()) == read.size);
+  piece.set_data(std::move(read.data));
   return absl::OkStatus();
 }
 
@@ -34,7 +34,7 @@ v1::InputPiece AnswerTo(const v1::InputFetch& fetch) {
 }
 
 void InputSupply::Give(v1::InputFetch fetch, std::string key, std::function<void(v1::InputPiece)> done) {
-  loop_.Post([this, fetch = std::move(fetch), key = std::move(key), done = std::move(done)] {
+  lanes_.Next().Post([this, fetch = std::move(fetch), key = std::move(key), done = std::move(done)] {
     v1::InputPiece piece = AnswerTo(fetch);
     const absl::Status read = ReadPiece(store_, key, fetch, piece);
     if (!read.ok()) *piece.mutable_error() = ToRpcStatus(read);

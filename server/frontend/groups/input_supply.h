@@ -8,21 +8,23 @@
 #include "engine/base/clock.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/artifact_store.h"
-#include "server/net/event_loop.h"
+#include "server/net/event_lanes.h"
 
 namespace kinora {
 
 class InputSupply {
  public:
-  InputSupply(ArtifactStore& store, Clock& steady) : store_(store), loop_(steady) {}  // neither is owned
+  // Neither is owned.
+  InputSupply(ArtifactStore& store, Clock& steady) : store_(store), lanes_(steady, store.lanes()) {}
+  ~InputSupply() { lanes_.Stop(); }
 
   // Passes `done` the requested piece of the file `key` or an error. The dispatcher decides whether the request is
-  // allowed. Any thread; never blocks; `done` runs on the supply's thread.
+  // allowed. Any thread; never blocks; `done` runs on a thread of the supply.
   void Give(v1::InputFetch fetch, std::string key, std::function<void(v1::InputPiece)> done);
 
  private:
   ArtifactStore& store_;
-  EventLoop loop_;  // last: its thread ends before other members are destroyed
+  EventLanes lanes_;
 };
 
 // Returns the answer to `fetch`, without data or error.

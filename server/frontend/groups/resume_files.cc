@@ -8,10 +8,10 @@ namespace kinora {
 namespace {
 
 absl::Status CheckFile(ArtifactStore& store, const v1::ResumeMark& mark) {
-  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> file, store.Open(ResumeKey(mark)));
-  if (file->size() == mark.point().bytes()) return absl::OkStatus();
+  KINORA_ASSIGN_OR_RETURN(const int64_t bytes, store.Size(ResumeKey(mark)));
+  if (bytes == mark.point().bytes()) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(ResumeKey(mark), ": has ", file->size(), " bytes instead of ", mark.point().bytes()));
+      absl::StrCat(ResumeKey(mark), ": has ", bytes, " bytes instead of ", mark.point().bytes()));
 }
 
 }  // namespace

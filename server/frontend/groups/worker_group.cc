@@ -243,61 +243,6 @@ void WorkerGroup::OnResumeMark(const Rank& rank, const v1::ResumeMark& mark) {
   listener_.OnResume(*this, mark);
 }
 
-void WorkerGroup::OnChunk(const Rank& rank, const v1::UploadChunk& chunk) {
-  if (rank.hello.rank() != 0) {
-    return Lose(LossReason::kRankFailed,
-                absl::StrCat("rank ", rank.hello.rank(), " failed: it sent an artifact, which only rank 0 may do"));
-  }
-  if (piece_unanswered_) {  // bounds the pieces that a worker can queue here
-    return Lose(LossReason::kRankFailed, "rank 0 failed: it sent a chunk before the previous one was acknowledged");
-  }
-  if (!uploads_ || !IsOfThisRun(chunk.video_id(), chunk.attempt())) {
-    return AnswerUpload(chunk, absl::AbortedError("the artifact belongs to no run of this group"));
-  }
-  if (chunk.data().size() > kMostUploadBytes) {
-    return AnswerUpload(
-        chunk, absl::InvalidArgumentError(
-                   absl::StrCat("data: ", chunk.data().size(), " bytes; at most ", kMostUploadBytes, " are allowed")));
-  }
-  piece_unanswered_ = true;
-  listener_.OnUpload(*this, chunk);
-}
-
-void WorkerGroup::AnswerUpload(const v1::UploadChunk& chunk, const absl::Status& status) {
-  piece_unanswered_ = false;
-  v1::FrontendMessage message;
-  v1::UploadAnswer& answer = *message.mutable_upload_answer();
-  answer.set_video_id(chunk.video_id());
-  answer.set_attempt(chunk.attempt());
-  answer.set_name(chunk.name());
-  if (!status.ok()) *answer.mutable_error() = ToRpcStatus(status);
-  SendToRankZero(message);
-}
-
-void WorkerGroup::OnInputFetch(const Rank& rank, const v1::InputFetch& fetch) {
-  if (rank.hello.rank() != 0 || fetch_unanswered_) {
-    return Lose(LossReason::kRankFailed, absl::StrCat("rank ", rank.hello.rank(), " failed: it requested an input, ",
-                                                      fetch_unanswered_ ? "but its previous request is unanswered"
-                                                                        : "which only rank 0 may do"));
-  }
-  const bool known = uploads_ && IsOfThisRun(fetch.video_id(), fetch.attempt());
-  if (!known || !run_->input_paths().contains(fetch.input_id())) {
-    v1::InputPiece none = AnswerTo(fetch);
-    *none.mutable_error() = ToRpcStatus(known ? absl::NotFoundError("the run does not use this input")
-                                              : absl::AbortedError("the input belongs to no run of this group"));
-    return SendPiece(std::move(none));
-  }
-  fetch_unanswered_ = true;
-  listener_.OnFetch(*this, fetch);
-}
-
-void WorkerGroup::SendPiece(v1::InputPiece piece) {
-  fetch_unanswered_ = false;
-  v1::FrontendMessage message;
-  *message.mutable_input_piece() = std::move(piece);
-  SendToRankZero(message);
-}
-
 void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result, absl::Time now) {
   if (!IsOfThisRun(result.video_id(), result.attempt())) return;
   rank.result = result;
@@ -425,6 +370,10 @@ absl::Time WorkerGroup::CheckHealth(absl::Time now) {
     if (now < complete) return std::min(next, complete);
     return lose(LossReason::kIncomplete,
                 absl::StrCat(Missing(), ", ", absl::FormatDuration(now - begun_), " after the first rank joined"));
+  }
+  if (!unanswered_.empty() || fetch_unanswered_) {  // rank 0 waits for this frontend, which may wait for a bucket
+    last_progress_ = now;
+    if (cancel_time_ < now) cancel_time_ = now;
   }
   const absl::Time stall = last_progress_ + StallLimit();
   if (now >= stall) {

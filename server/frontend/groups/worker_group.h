@@ -139,8 +139,9 @@ class WorkerGroup {
   v1::Ready ready_;
   std::optional<v1::Run> run_;
   bool drain_ = false, uploads_ = false;
-  bool piece_unanswered_ = false, fetch_unanswered_ = false;  // OnUpload or OnFetch awaits its answer
-  absl::Time cancel_time_ = absl::InfiniteFuture();           // of the present run
+  bool fetch_unanswered_ = false;                    // OnFetch awaits its answer
+  std::vector<v1::UploadChunk> unanswered_;          // OnUpload awaits the answers to these, at most 2; without data
+  absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
   absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage
   std::string why_lost_;

@@ -30,12 +30,13 @@ class InputParts {
   virtual absl::StatusOr<std::string> Head(const std::string& sha256) = 0;  // the first kMediaHead bytes, or fewer
   virtual int64_t Bytes(const std::string& sha256) const = 0;               // 0: there is no part
   virtual void Remove(const std::string& sha256) = 0;
-  // Stores the part's bytes under `key`, as StagedArtifact::Commit. Thread-safe with calls about other parts. The part
-  // may be gone afterwards.
+  // Stores the part's bytes under `key`, as StagedArtifact::Commit, unless their SHA-256 is another one: then nothing
+  // has the key. Returns the bytes' own SHA-256. Thread-safe with calls about other parts. The part may be gone
+  // afterwards.
   virtual absl::StatusOr<StoredFile> Commit(const std::string& sha256, const std::string& key) = 0;
   // Call before other calls. Makes parts and stored inputs agree with the records after a crash: an input that Commit
-  // stored, but whose record is incomplete, becomes a part again; parts and inputs without a record are removed.
-  // Returns the number of those.
+  // stored, but whose record is incomplete, can be completed; parts and inputs without a record are removed. Returns
+  // the number of those.
   virtual int64_t Reconcile(const std::vector<InputRecord>& records) = 0;
 };
 

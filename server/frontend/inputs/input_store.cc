@@ -49,7 +49,8 @@ InputStore::InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& art
       rules_(std::move(rules)),
       lost_(absl::Minutes(1), clock),
       loop_(clock),
-      disk_(clock) {}
+      disk_(clock, artifacts.lanes()),
+      files_(clock, artifacts.lanes()) {}
 
 absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(InputRecords& records, JobStore& jobs,
                                                              ArtifactStore& artifacts, InputParts& parts, Clock& clock,
@@ -81,7 +82,48 @@ void InputStore::Begin(const Header& header, Done<Begun> done) {
   if (const FieldViolations violations = CheckHeader(header, rules_.max_bytes); !violations.empty()) {
     return done(InvalidFields(violations));
   }
-  Post([this, header, done = std::move(done)]() mutable { Start(header, std::move(done)); });
+  Post([this, header, done = std::move(done)]() mutable {
+    Look({header.sha256()}, [this, header, done = std::move(done)]() mutable { Start(header, std::move(done)); });
+  });
+}
+
+void InputStore::Look(const std::vector<std::string>& inputs, EventLoop::Task then) {
+  std::vector<InputRecord> complete;
+  for (const std::string& sha256 : inputs) {
+    const Entry* entry = FindEntry(sha256);
+    if (entry != nullptr && !entry->record.media_type.empty()) complete.push_back(entry->record);
+  }
+  if (complete.empty()) return then();
+  files_.Next().Post([this, complete = std::move(complete), then = std::move(then)]() mutable {
+    std::vector<absl::StatusOr<int64_t>> bytes;
+    bytes.reserve(complete.size());
+    for (const InputRecord& record : complete) bytes.push_back(artifacts_.Size(InputKey(record.sha256)));
+    Post([this, complete = std::move(complete), bytes = std::move(bytes), then = std::move(then)]() mutable {
+      for (size_t i = 0; i < complete.size(); ++i) SetFile(complete[i], bytes[i]);
+      then();
+    });
+  });
+}
+
+void InputStore::SetFile(const InputRecord& record, const absl::StatusOr<int64_t>& bytes) {
+  Entry* entry = FindEntry(record.sha256);
+  if (entry == nullptr || entry->busy) return;
+  const bool there = bytes.ok() && *bytes == record.bytes;
+  entry->file_is_there = there;
+  if (!bytes.ok() && !absl::IsNotFound(bytes.status())) entry->file_is_there = bytes.status();
+  if (there || !entry->file_is_there.ok()) return;
+  if (const auto not_logged = lost_.Admit()) {
+    Log(Severity::kError, "input_lost",
+        {{"input", record.sha256},
+         {"why", bytes.ok() ? "its length changed" : std::string(bytes.status().message())},
+         {"inputs", 1 + *not_logged}});
+  }
+}
+
+// Fails if the file cannot be read now.
+absl::StatusOr<bool> InputStore::IsWhole(const Entry& entry) {
+  if (entry.record.media_type.empty()) return false;
+  return entry.file_is_there;
 }
 
 void InputStore::Start(const Header& header, Done<Begun> done) {
@@ -92,7 +134,7 @@ void InputStore::Start(const Header& header, Done<Begun> done) {
         absl::Seconds(1)));
   }
   absl::StatusOr<bool> whole = false;
-  if (entry != nullptr) whole = IsWhole(entry->record);
+  if (entry != nullptr) whole = IsWhole(*entry);
   if (!whole.ok()) return done(whole.status());
   if (*whole) {
     InputRecord record = entry->record;
@@ -169,6 +211,7 @@ void InputStore::Store(const InputRecord& record, Finished done) {
                         Entry& stored = entries_[record.sha256];
                         if (status.ok()) {
                           stored.record.media_type = record.media_type;
+                          if (!record.media_type.empty()) stored.file_is_there = true;
                         } else {
                           taken_ += before.bytes - stored.record.bytes;
                           stored.record = before;
@@ -229,7 +272,7 @@ void InputStore::Upload::Complete(Done<v1::Input> done) {
   store_.Post([this, done = std::move(done)]() mutable {
     if (const absl::Status status = store_.CheckComplete(*this); !status.ok()) return done(status);
     const InputRecord part{.sha256 = sha256_, .bytes = bytes_, .media_type = media_type_};
-    store_.disk_.Post([&store = store_, part, done = std::move(done)]() mutable {
+    store_.disk_.At(store_.disk_.IndexOf(sha256_)).Post([&store = store_, part, done = std::move(done)]() mutable {
       store.Post([&store, placed = store.Place(part), sha256 = part.sha256, done = std::move(done)]() mutable {
         store.OnPlaced(placed, sha256, std::move(done));
       });
@@ -248,7 +291,6 @@ absl::Status InputStore::CheckComplete(Upload& upload) {
 absl::StatusOr<InputRecord> InputStore::Place(const InputRecord& part) {
   KINORA_ASSIGN_OR_RETURN(const StoredFile stored, parts_.Commit(part.sha256, InputKey(part.sha256)));
   if (stored.sha256 == part.sha256) return part;
-  KINORA_RETURN_IF_ERROR(artifacts_.Delete(InputKey(part.sha256)));
   return InvalidField("header.sha256",
                       absl::StrCat("the data has ", stored.sha256, "; upload it again from header.offset 0"));
 }
@@ -261,36 +303,50 @@ void InputStore::OnPlaced(const absl::StatusOr<InputRecord>& placed, const std::
   InputRecord record = *placed;
   record.expiry = loop_.Now() + rules_.ttl;
   v1::Input input = ToInput(record);
-  Store(record, [input = std::move(input), done = std::move(done)](const absl::Status& status) mutable {
-    status.ok() ? done(std::move(input)) : done(status);
+  Store(record, [this, input = std::move(input), done = std::move(done)](const absl::Status& status) mutable {
+    if (!status.ok()) return done(status);
+    parts_.Remove(input.sha256());  // which Commit may have left
+    done(std::move(input));
   });
 }
 
 void InputStore::Find(const std::string& sha256, Done<v1::Input> done) {
   if (!IsSha256(sha256)) return done(InvalidField("sha256", kNoSha256));
   Post([this, sha256, done = std::move(done)]() mutable {
-    const Entry* entry = FindEntry(sha256);
-    if (entry == nullptr || entry->record.expiry <= loop_.Now()) {
-      return done(absl::NotFoundError("sha256: none of this content is stored; upload it from offset 0"));
-    }
-    if (!entry->record.media_type.empty()) {
-      const absl::StatusOr<bool> whole = IsWhole(entry->record);
-      if (!whole.ok()) return done(whole.status());
-      if (!*whole) return done(absl::NotFoundError("sha256: its file is lost; upload it again from offset 0"));
-    }
-    done(ToInput(entry->record));
+    Look({sha256}, [this, sha256, done = std::move(done)]() mutable { FinishFind(sha256, std::move(done)); });
   });
 }
 
+void InputStore::FinishFind(const std::string& sha256, Done<v1::Input> done) {
+  const Entry* entry = FindEntry(sha256);
+  if (entry == nullptr || entry->record.expiry <= loop_.Now()) {
+    return done(absl::NotFoundError("sha256: none of this content is stored; upload it from offset 0"));
+  }
+  if (!entry->record.media_type.empty()) {
+    const absl::StatusOr<bool> whole = IsWhole(*entry);
+    if (!whole.ok()) return done(whole.status());
+    if (!*whole) return done(absl::NotFoundError("sha256: its file is lost; upload it again from offset 0"));
+  }
+  done(ToInput(entry->record));
+}
+
 void InputStore::Require(std::vector<InputRef> refs, Finished done) {
-  Post([this, refs = std::move(refs), done = std::move(done)]() mutable {
-    FieldViolations violations;
-    for (const InputRef& ref : refs) {
-      if (const absl::Status status = CheckRef(ref, violations); !status.ok()) return done(status);
-    }
-    if (violations.size() > kMostViolations) violations.resize(kMostViolations);
-    done(violations.empty() ? absl::OkStatus() : InvalidFields(violations));
+  std::vector<std::string> inputs;
+  inputs.reserve(refs.size());
+  for (const InputRef& ref : refs) inputs.push_back(ref.id);
+  Post([this, inputs = std::move(inputs), refs = std::move(refs), done = std::move(done)]() mutable {
+    Look(inputs,
+         [this, refs = std::move(refs), done = std::move(done)]() mutable { FinishRequire(refs, std::move(done)); });
   });
+}
+
+void InputStore::FinishRequire(const std::vector<InputRef>& refs, Finished done) {
+  FieldViolations violations;
+  for (const InputRef& ref : refs) {
+    if (const absl::Status status = CheckRef(ref, violations); !status.ok()) return done(status);
+  }
+  if (violations.size() > kMostViolations) violations.resize(kMostViolations);
+  done(violations.empty() ? absl::OkStatus() : InvalidFields(violations));
 }
 
 absl::Status InputStore::CheckRef(const InputRef& ref, FieldViolations& violations) {
@@ -308,7 +364,7 @@ absl::Status InputStore::CheckRef(const InputRef& ref, FieldViolations& violatio
     return refuse(absl::StrCat("its upload is incomplete: ", received, " of ", record.bytes,
                                " bytes have arrived; resume with header.offset ", received));
   }
-  KINORA_ASSIGN_OR_RETURN(const bool whole, IsWhole(record));
+  KINORA_ASSIGN_OR_RETURN(const bool whole, IsWhole(*entry));
   if (!whole) return refuse("its file is lost; upload it again (UploadInput)");
   if (!CanBeUsedAs(ref.use, record.media_type)) {
     return refuse(absl::StrCat("is ", record.media_type, ", but must be ", InputUseName(ref.use)));
@@ -333,21 +389,25 @@ void InputStore::Release(const std::string& sha256, int64_t left) {
 void InputStore::Remove(const std::string& sha256) {
   FindEntry(sha256)->busy = true;
   records_.RemoveInput(sha256, [this, sha256](absl::Status status) {
-    Post([this, sha256, status = std::move(status)]() mutable {
+    files_.Next().Post([this, sha256, status = std::move(status)]() mutable {
       if (status.ok()) status = artifacts_.Delete(InputKey(sha256));
-      Entry* entry = FindEntry(sha256);
-      entry->busy = false;
-      if (!status.ok()) {
-        return Log(Severity::kError, "input_not_removed",
-                   {{"input", sha256}, {"why", std::string(status.message())}});  // the next sweep tries again
-      }
-      parts_.Remove(sha256);
-      taken_ -= entry->record.bytes;
-      entries_.erase(sha256);
-      Count();
-      Log(Severity::kInfo, "input_removed", {{"input", sha256}});
+      Post([this, sha256, status = std::move(status)] { FinishRemove(sha256, status); });
     });
   });
+}
+
+void InputStore::FinishRemove(const std::string& sha256, const absl::Status& status) {
+  Entry* entry = FindEntry(sha256);
+  entry->busy = false;
+  if (!status.ok()) {
+    return Log(Severity::kError, "input_not_removed",
+               {{"input", sha256}, {"why", std::string(status.message())}});  // the next sweep tries again
+  }
+  parts_.Remove(sha256);
+  taken_ -= entry->record.bytes;
+  entries_.erase(sha256);
+  Count();
+  Log(Severity::kInfo, "input_removed", {{"input", sha256}});
 }
 
 void InputStore::Sweep() {
@@ -392,22 +452,6 @@ void InputStore::Count() {
 InputStore::Entry* InputStore::FindEntry(const std::string& sha256) {
   const auto found = entries_.find(sha256);
   return found == entries_.end() ? nullptr : &found->second;
-}
-
-// Returns whether the record is complete and its file exists with the right length. Fails if the file cannot be read
-// now.
-absl::StatusOr<bool> InputStore::IsWhole(const InputRecord& record) {
-  if (record.media_type.empty()) return false;
-  const auto reader = artifacts_.Open(InputKey(record.sha256));
-  if (reader.ok() && (*reader)->size() == record.bytes) return true;
-  if (!reader.ok() && !absl::IsNotFound(reader.status())) return reader.status();
-  if (const auto not_logged = lost_.Admit()) {
-    Log(Severity::kError, "input_lost",
-        {{"input", record.sha256},
-         {"why", reader.ok() ? "its length changed" : std::string(reader.status().message())},
-         {"inputs", 1 + *not_logged}});
-  }
-  return false;
 }
 
 absl::Time InputStore::PartExpiry() const { return loop_.Now() + std::min(rules_.ttl, kPartTtl); }

@@ -33,6 +33,7 @@
 #include "server/frontend/inputs/input_parts.h"
 #include "server/frontend/inputs/input_records.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/net/event_lanes.h"
 #include "server/net/event_loop.h"
 #include "server/request/input_refs.h"
 
@@ -97,6 +98,7 @@ class InputStore {
                                                           FrontendMetrics& metrics, InputRules rules);
   ~InputStore() { Stop(); }
   void Stop() {
+    files_.Stop();
     disk_.Stop();
     loop_.Stop();
   }
@@ -115,13 +117,19 @@ class InputStore {
     bool busy = false;                                // being uploaded or removed
     absl::Time stored_expiry = absl::InfinitePast();  // for a part: expiry in the stored record
     absl::Time named_until = absl::InfinitePast();
+    absl::StatusOr<bool> file_is_there = true;  // of a complete input, with the right length, as Look found last
   };
 
   InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, InputParts& parts, Clock& clock,
              FrontendMetrics& metrics, InputRules rules);
   void Post(EventLoop::Task task) { loop_.Post(std::move(task)); }
 
-  // The rest runs on the loop.
+  // The rest runs on the loop. Look calls `then` once it knows of each complete input whether its file is there.
+  void Look(const std::vector<std::string>& inputs, EventLoop::Task then);
+  void SetFile(const InputRecord& record, const absl::StatusOr<int64_t>& bytes);
+  void FinishFind(const std::string& sha256, Done<v1::Input> done);
+  void FinishRequire(const std::vector<InputRef>& refs, Finished done);
+  void FinishRemove(const std::string& sha256, const absl::Status& status);
   void Start(const v1::UploadInputRequest::Header& header, Done<Begun> done);
   absl::Status CheckPart(const v1::UploadInputRequest::Header& header, const Entry* entry);
   absl::Status CheckRoom(const v1::UploadInputRequest::Header& header, int64_t taken_by_it);
@@ -130,8 +138,7 @@ class InputStore {
   void KeepPart(Entry& part);
   absl::Status LookAtHead(Upload& upload);
   absl::Status CheckComplete(Upload& upload);
-  // Runs on disk_, because it takes long.
-  absl::StatusOr<InputRecord> Place(const InputRecord& part);
+  absl::StatusOr<InputRecord> Place(const InputRecord& part);  // runs on disk_, because it takes long
   void OnPlaced(const absl::StatusOr<InputRecord>& placed, const std::string& sha256, Done<v1::Input> done);
   void Discard(const std::string& sha256);  // marks invalid data for removal when its upload ends
   void Release(const std::string& sha256, int64_t left);
@@ -141,7 +148,7 @@ class InputStore {
   absl::Status CheckRef(const InputRef& ref, FieldViolations& violations);
   void Count();
   Entry* FindEntry(const std::string& sha256);
-  absl::StatusOr<bool> IsWhole(const InputRecord& record);
+  static absl::StatusOr<bool> IsWhole(const Entry& entry);
   absl::Time PartExpiry() const;
   v1::Input ToInput(const InputRecord& record) const;
 
@@ -152,11 +159,10 @@ class InputStore {
   FrontendMetrics& metrics_;
   const InputRules rules_;
   absl::flat_hash_map<std::string, Entry> entries_;  // by sha256
-  int64_t taken_ = 0;                                // of the quota
-  int64_t coming_ = 0;                               // bytes that open uploads have still to write
+  int64_t taken_ = 0, coming_ = 0;                   // of the quota; bytes that open uploads have still to write
   LogLimit lost_;                                    // for the log lines about files that are missing or damaged
   EventLoop loop_;                                   // its tasks use the members above
-  EventLoop disk_;                                   // hashes and syncs whole files
+  EventLanes disk_, files_;                          // store whole files; look for files and delete them
 };
 
 }  // namespace kinora

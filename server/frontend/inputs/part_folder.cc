@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -17,7 +17,6 @@
 #include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
 #include "server/common/status_details.h"
-#include "server/request/input_refs.h"
 #include "server/request/media_type.h"
 
 namespace kinora {
@@ -40,21 +39,6 @@ absl::StatusOr<FileDescriptor> OpenPart(const std::string& path, int flags, cons
   return OfFile(path, absl::UnavailableError(absl::StrCat(path, ": cannot ", verb, ": not a regular file")));
 }
 
-// Removes the files in `folder` whose names `chosen` accepts and returns their number.
-int64_t RemoveFiles(const std::string& folder, const std::function<bool(const std::string& name)>& chosen) {
-  int64_t removed = 0;
-  std::error_code error;
-  if (fs::is_symlink(folder, error)) {
-    Log(Severity::kWarning, "link_not_cleared", {{"folder", folder}});
-    return 0;
-  }
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!chosen(entry.path().filename().string())) continue;
-    removed += unlink(entry.path().c_str()) == 0 ? 1 : 0;
-  }
-  return removed;
-}
-
 }  // namespace
 
 bool IsSha256(const std::string& text) {
@@ -63,9 +47,9 @@ bool IsSha256(const std::string& text) {
          });
 }
 
-absl::StatusOr<std::unique_ptr<PartFolder>> PartFolder::Open(std::string path, DirectoryArtifactStore& store) {
+absl::Status PartFolder::MakeFolder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return FileError(path, "create directory");
-  return std::unique_ptr<PartFolder>(new PartFolder(std::move(path), store));
+  return absl::OkStatus();
 }
 
 absl::Status PartFolder::Begin(const std::string& sha256, int64_t bytes) {
@@ -103,35 +87,27 @@ int64_t PartFolder::Bytes(const std::string& sha256) const {
 
 void PartFolder::Remove(const std::string& sha256) { unlink(PathOf(sha256).c_str()); }
 
-absl::StatusOr<StoredFile> PartFolder::Commit(const std::string& sha256, const std::string& key) {
-  return store_.Put(key, PathOf(sha256));
-}
-
-// Moves a complete file back to its part if the process was killed after placing the file but before storing its
-// record.
-void PartFolder::Restore(const InputRecord& record, const std::string& stored_folder) {
-  std::error_code error;
-  const fs::path placed = fs::path(stored_folder) / record.sha256, part = PathOf(record.sha256);
-  if (!record.media_type.empty() || fs::exists(part, error)) return;
-  if (fs::file_size(placed, error) != static_cast<uintmax_t>(record.bytes) || error) return;
-  fs::rename(placed, part, error);
-  if (!error) Log(Severity::kInfo, "input_to_be_completed", {{"input", record.sha256}});
-}
-
-int64_t PartFolder::Reconcile(const std::vector<InputRecord>& records) {
-  const std::string stored_folder = absl::StrCat(store_.root(), "/", kInputsFolder);
-  absl::flat_hash_map<std::string, bool> whole;  // by sha256
+int64_t PartFolder::RemoveParts(const std::vector<InputRecord>& records) {
+  absl::flat_hash_set<std::string> incomplete;
   for (const InputRecord& record : records) {
-    Restore(record, stored_folder);
-    whole[record.sha256] = !record.media_type.empty();
+    if (record.media_type.empty()) incomplete.insert(record.sha256);
   }
-  const auto without_record = [&whole](bool is_whole) {
-    return [&whole, is_whole](const std::string& name) {
-      const auto found = whole.find(name);
-      return IsSha256(name) && (found == whole.end() || found->second != is_whole);
-    };
-  };
-  return RemoveFiles(path_, without_record(false)) + RemoveFiles(stored_folder, without_record(true));
+  return RemoveInputs(path_, [&](const std::string& sha256) { return !incomplete.contains(sha256); });
+}
+
+int64_t PartFolder::RemoveInputs(const std::string& folder,
+                                 const std::function<bool(const std::string& sha256)>& chosen) {
+  int64_t removed = 0;
+  std::error_code error;
+  if (fs::is_symlink(folder, error)) {
+    Log(Severity::kWarning, "link_not_cleared", {{"folder", folder}});
+    return 0;
+  }
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (IsSha256(name) && chosen(name)) removed += unlink(entry.path().c_str()) == 0 ? 1 : 0;
+  }
+  return removed;
 }
 
 }  // namespace kinora

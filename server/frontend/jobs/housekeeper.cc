@@ -22,12 +22,14 @@ Housekeeper::Housekeeper(JobStore& store, ArtifactStore& artifacts, EventHub& hu
       hub_(hub),
       cancel_(std::move(cancel)),
       options_(options),
-      loop_(loop != nullptr ? std::move(loop) : std::make_unique<EventLoop>(clock)) {
+      own_files_(loop != nullptr ? nullptr : std::make_unique<EventLoop>(clock)),
+      loop_(loop != nullptr ? std::move(loop) : std::make_unique<EventLoop>(clock)),
+      files_(own_files_ != nullptr ? own_files_.get() : loop_.get()) {
   loop_->Post([this] { Sweep(); });  // at once, for jobs left by a crash
 }
 
 void Housekeeper::Remove(const JobId& id, Finished done) {
-  loop_->Post([this, id, done = std::move(done)]() mutable {
+  files_->Post([this, id, done = std::move(done)]() mutable {
     absl::Status status = artifacts_.Delete(id);
     if (!status.ok()) {
       Log(Severity::kError, "artifacts_not_deleted", {{"job", id}, {"why", std::string(status.message())}});
@@ -45,41 +47,51 @@ void Housekeeper::RemoveAndLog(const JobId& id) {
 
 void Housekeeper::JobEnded(const v1::Video& video) {
   if (DeletedAtEnd(video)) return RemoveAndLog(video.id());
-  loop_->Post([this, video] { DeleteUnused(video, std::nullopt); });
+  files_->Post([this, video] { DeleteUnused(video, std::nullopt).IgnoreError(); });
 }
 
-void Housekeeper::DeleteUnused(const v1::Video& video, const std::optional<v1::ResumeMark>& resume) {
+// Logs an error.
+absl::Status Housekeeper::DeleteUnused(const v1::Video& video, const std::optional<v1::ResumeMark>& resume) {
   absl::StatusOr<std::vector<std::string>> keys = artifacts_.Keys(video.id());
   absl::Status status = keys.status();
   if (keys.ok()) {
     for (const std::string& key : UnusedFiles(video, resume, *std::move(keys))) status.Update(artifacts_.Delete(key));
   }
-  if (status.ok()) return;
-  Log(Severity::kWarning, "unused_files_left", {{"job", video.id()}, {"why", std::string(status.message())}});
+  if (!status.ok()) {
+    Log(Severity::kWarning, "unused_files_left", {{"job", video.id()}, {"why", std::string(status.message())}});
+  }
+  return status;
+}
+
+// In a task of its own, so that deletions need not wait for all of them.
+void Housekeeper::TidyOne(const v1::Video& video, const std::optional<v1::ResumeMark>& resume) {
+  files_->Post([this, video, resume] {
+    if (tidies_) tidies_ = DeleteUnused(video, resume).ok();
+  });
 }
 
 void Housekeeper::Tidy() {
   store_.Unfinished([this](absl::StatusOr<std::vector<UnfinishedJob>> jobs) {
-    loop_->Post([this, jobs = std::move(jobs)] {
-      if (jobs.ok()) {
-        for (const UnfinishedJob& job : *jobs) DeleteUnused(job.video, job.resume);
-      }
-      TidyEnded("");
-    });
+    if (jobs.ok()) {
+      for (const UnfinishedJob& job : *jobs) TidyOne(job.video, job.resume);
+    }
+    TidyEnded("", options_.most_tidied);
   });
 }
 
-void Housekeeper::TidyEnded(const std::string& page_token) {
+void Housekeeper::TidyEnded(const std::string& page_token, int64_t most) {
+  if (most <= 0) return;
   const ListOptions options{.page_size = kTidied,
                             .page_token = page_token,
                             .states = {v1::Video::COMPLETED, v1::Video::FAILED, v1::Video::CANCELLED}};
-  store_.List(options, [this](absl::StatusOr<JobPage> page) {
+  store_.List(options, [this, most](absl::StatusOr<JobPage> page) {
     if (!page.ok()) return;
-    loop_->Post([this, page = *std::move(page)] {
-      for (const v1::Video& video : page.videos) {
-        if (video.has_end_time()) DeleteUnused(video, std::nullopt);  // a damaged record has none, and names nothing
-      }
-      if (!page.next_page_token.empty()) TidyEnded(page.next_page_token);
+    for (const v1::Video& video : page->videos) {
+      if (video.has_end_time()) TidyOne(video, std::nullopt);  // a damaged record has none, and names nothing
+    }
+    if (page->next_page_token.empty()) return;
+    files_->Post([this, next = page->next_page_token, most] {
+      if (tidies_) TidyEnded(next, most - kTidied);
     });
   });
 }

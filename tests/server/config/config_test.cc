@@ -388,9 +388,10 @@ TEST(CheckWorkerConfig, CredentialsThatNothingHeedsAreRefusedByField) {
     return CheckWorkerConfig(config);
   };
   EXPECT_THAT(frontend({"--worker-tls-certificate-file="}), IsOk());  // like the frontend's own flags
-  EXPECT_THAT(worker({"--tls-certificate-file=", "--token-file="}), IsOk());
-  for (const std::string field :
-       {"tls.certificate_file", "tls.key_file", "tls.ca_file", "token_file", "scratch_directory"}) {
+  EXPECT_THAT(worker({"--tls-certificate-file=", "--token-file=", "--scratch-directory=f"}), IsOk());
+  EXPECT_THAT(frontend({"--worker-scratch-directory=f"}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(frontend({"--worker-scratch-directory=f", "--artifacts=s3://clips"}), IsOk());
+  for (const std::string field : {"tls.certificate_file", "tls.key_file", "tls.ca_file", "token_file"}) {
     const std::string flag = absl::StrReplaceAll(field, {{".", "-"}, {"_", "-"}});
     EXPECT_THAT(
         frontend({absl::StrCat("--worker-", flag, "=f")}),

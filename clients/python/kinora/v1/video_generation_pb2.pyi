@@ -11,20 +11,24 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Artifact(_message.Message):
-    __slots__ = ["bytes", "expire_time", "file_name", "id", "media_type", "sha256"]
+    __slots__ = ["bytes", "expire_time", "file_name", "id", "media_type", "sha256", "url", "url_expire_time"]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
+    URL_EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     expire_time: _timestamp_pb2.Timestamp
     file_name: str
     id: str
     media_type: str
     sha256: str
-    def __init__(self, id: _Optional[str] = ..., media_type: _Optional[str] = ..., bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., file_name: _Optional[str] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    url: str
+    url_expire_time: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[str] = ..., media_type: _Optional[str] = ..., bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., file_name: _Optional[str] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., url: _Optional[str] = ..., url_expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ArtifactChunk(_message.Message):
     __slots__ = ["data", "offset", "total_bytes"]
@@ -203,10 +207,12 @@ class GetInputRequest(_message.Message):
     def __init__(self, sha256: _Optional[str] = ...) -> None: ...
 
 class GetVideoRequest(_message.Message):
-    __slots__ = ["id"]
+    __slots__ = ["id", "link_seconds"]
     ID_FIELD_NUMBER: _ClassVar[int]
+    LINK_SECONDS_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    link_seconds: int
+    def __init__(self, id: _Optional[str] = ..., link_seconds: _Optional[int] = ...) -> None: ...
 
 class Guidance(_message.Message):
     __slots__ = ["cfg_scale", "keep_defaults", "modality_scale", "rescale", "skip_step", "stg_blocks", "stg_scale"]

@@ -157,6 +157,30 @@ TEST_F(WorkerGroupTest, APieceOfAnArtifactComesOnceTheOneBeforeIsAnswered) {
   EXPECT_THAT(events_.why, HasSubstr("before the previous one was acknowledged"));
 }
 
+// Rank 0 gives up a resume point that takes long, and sends the clip.
+TEST_F(WorkerGroupTest, AnotherArtifactMayBeginBeforeTheOneBeforeIsAnswered) {
+  Start(1);
+  group_->TakeUploads();
+  Run();
+  v1::UploadChunk point, clip;
+  point.set_video_id("job");
+  point.set_attempt(1);
+  point.set_name("resume-1");
+  clip = point;
+  clip.set_name("video.mp4");
+  const auto send = [&](const v1::UploadChunk& chunk) {
+    Say(*links_[0], [&](v1::WorkerMessage& m) { *m.mutable_upload_chunk() = chunk; });
+  };
+  send(point);
+  send(clip);
+  EXPECT_EQ(events_.uploads, 2);
+  group_->AnswerUpload(point, absl::OkStatus());
+  EXPECT_EQ(events_.lost, 0);
+  clip.set_offset(1);
+  send(clip);
+  EXPECT_THAT(events_.why, HasSubstr("before the previous one was acknowledged"));
+}
+
 TEST_F(WorkerGroupTest, RanksThatDoNotJoinInTimeAreNamedAndLoseTheGroup) {
   group_ = std::make_unique<WorkerGroup>("0", "first", 4, limits_, events_);
   EXPECT_EQ(group_->Missing(), "waiting for rank 0, 1, 2, 3 of 4");
@@ -308,6 +332,23 @@ TEST_F(WorkerGroupTest, ARunWithoutProgressIsStalledAfterTheFloor) {
   EXPECT_EQ(events_.lost, 0);
   Pass(absl::Seconds(4), [] { return 0; });
   EXPECT_EQ(events_.reason, LossReason::kStalled);
+  EXPECT_EQ(events_.lost, 1);
+}
+
+// A bucket that does not respond is no fault of the group.
+TEST_F(WorkerGroupTest, ARunThatWaitsForTheFrontendIsNotStalledUntilItIsAnswered) {
+  Start(1);
+  group_->TakeUploads();
+  Run();
+  v1::UploadChunk piece;
+  piece.set_video_id("job");
+  piece.set_attempt(1);
+  Say(*links_[0], [&](v1::WorkerMessage& m) { *m.mutable_upload_chunk() = piece; });
+  group_->CancelRun(now_);
+  Pass(absl::Minutes(9), [] { return 0; });
+  EXPECT_EQ(events_.lost, 0);
+  group_->AnswerUpload(piece, absl::OkStatus());
+  Pass(absl::Seconds(62), [] { return 0; });
   EXPECT_EQ(events_.lost, 1);
 }
 

@@ -9,7 +9,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
-#include "server/frontend/inputs/part_folder.h"
+#include "server/frontend/inputs/directory_parts.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
@@ -33,7 +33,7 @@ const std::string kWav = "RIFFsizeWAVEfmt " + std::string(1000, 's');
 // Parts of a folder whose Commit waits for the test.
 class SlowParts : public InputParts {
  public:
-  explicit SlowParts(std::unique_ptr<PartFolder> parts) : parts_(std::move(parts)) {}
+  explicit SlowParts(std::unique_ptr<InputParts> parts) : parts_(std::move(parts)) {}
   absl::Status Begin(const std::string& sha256, int64_t bytes) override { return parts_->Begin(sha256, bytes); }
   absl::Status Write(const std::string& sha256, std::string_view data, int64_t& at) override {
     return parts_->Write(sha256, data, at);
@@ -50,7 +50,7 @@ class SlowParts : public InputParts {
   absl::Notification* go_on = nullptr;
 
  private:
-  const std::unique_ptr<PartFolder> parts_;
+  const std::unique_ptr<InputParts> parts_;
 };
 
 class InputStoreTest : public testing::Test {
@@ -66,7 +66,7 @@ class InputStoreTest : public testing::Test {
 
   void Open() {
     directory_store_ = *DirectoryArtifactStore::At(directory_.File("artifacts"));
-    slow_ = std::make_unique<SlowParts>(*PartFolder::Open(directory_.File("uploads"), *directory_store_));
+    slow_ = std::make_unique<SlowParts>(*DirectoryParts::Open(directory_.File("uploads"), *directory_store_));
     if (jobs_ == nullptr) {
       jobs_ = *SqliteJobStore::Open(":memory:", {}, clock_, [](const v1::VideoEvent&) {});
       records_ = std::make_unique<SqliteInputRecords>(jobs_->file());
@@ -308,8 +308,8 @@ TEST(FullInputStore, SaysThatTheDiskIsFull) {
   TemporaryDirectory directory;
   const auto body = [&]() -> std::string {
     const auto artifacts = *DirectoryArtifactStore::At(directory.File("artifacts"));
-    const auto folder = *PartFolder::Open(directory.path(), *artifacts);
-    PartFolder& parts = *folder;
+    const auto folder = *DirectoryParts::Open(directory.path(), *artifacts);
+    InputParts& parts = *folder;
     const std::string sha256(64, 'a');
     int64_t at = 0;
     if (!parts.Begin(sha256, 0).ok()) return "no file";

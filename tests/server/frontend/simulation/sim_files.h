@@ -27,10 +27,20 @@ class SimFiles : public ArtifactStore {
   absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view) override {
     return absl::UnimplementedError("only workers write files here");
   }
-  absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override {
+  absl::StatusOr<int64_t> Size(std::string_view key) override {
     const std::string* const content = Find(std::string(key));
     if (content == nullptr) return absl::NotFoundError("no such file");
-    return std::make_unique<Reader>(*content);
+    return static_cast<int64_t>(content->size());
+  }
+  absl::StatusOr<ArtifactPiece> Read(std::string_view key, int64_t offset, int64_t limit) override {
+    const std::string* const content = Find(std::string(key));
+    if (content == nullptr) return absl::NotFoundError("no such file");
+    return ArtifactPiece{.data = content->substr(offset, limit), .size = static_cast<int64_t>(content->size())};
+  }
+  int64_t piece_bytes() const override { return 1 << 20; }
+  int lanes() const override { return 1; }
+  absl::StatusOr<ArtifactLink> Link(std::string_view, const LinkRequest&) override {
+    return absl::FailedPreconditionError("no links");
   }
   absl::StatusOr<std::vector<std::string>> Keys(std::string_view prefix) override {
     std::vector<std::string> keys;
@@ -54,16 +64,6 @@ class SimFiles : public ArtifactStore {
   absl::Status CheckRoom(int64_t) override { return absl::OkStatus(); }
 
  private:
-  class Reader : public ArtifactReader {
-   public:
-    explicit Reader(std::string content) : content_(std::move(content)) {}
-    int64_t size() const override { return static_cast<int64_t>(content_.size()); }
-    absl::StatusOr<std::string> Read(int64_t offset, int64_t limit) override { return content_.substr(offset, limit); }
-
-   private:
-    const std::string content_;
-  };
-
   std::map<std::string, std::string> files_;
 };
 

@@ -1,7 +1,7 @@
 // The frontend's questions about its artifacts: whether all belong to a job (a lost or damaged job store leaves some
 // without one), and whether there is room for more.
-#ifndef KINORA_SERVER_FRONTEND_ARTIFACT_CHECKS_H_
-#define KINORA_SERVER_FRONTEND_ARTIFACT_CHECKS_H_
+#ifndef KINORA_SERVER_FRONTEND_ARTIFACTS_ARTIFACT_CHECKS_H_
+#define KINORA_SERVER_FRONTEND_ARTIFACTS_ARTIFACT_CHECKS_H_
 
 #include <cstdint>
 
@@ -23,4 +23,4 @@ absl::Status CheckRoomForArtifacts(ArtifactStore& artifacts, int64_t bytes);
 
 }  // namespace kinora
 
-#endif  // KINORA_SERVER_FRONTEND_ARTIFACT_CHECKS_H_
+#endif  // KINORA_SERVER_FRONTEND_ARTIFACTS_ARTIFACT_CHECKS_H_

@@ -1,4 +1,4 @@
-#include "server/frontend/artifact_checks.h"
+#include "server/frontend/artifacts/artifact_checks.h"
 
 #include <utility>
 #include <vector>
