@@ -121,6 +121,7 @@ class EmbeddedFrontend : public Frontend {
     StoresOptions options{.rules = {.max_lost_groups = config_.max_lost_groups(), .frontend = id_}};
     options.rules.default_ttl = absl::Seconds(config_.default_ttl_seconds());
     options.on_lost = [this] { TellHealth(); };
+    options.shares = home_->is_remote();
     KINORA_RETURN_IF_ERROR(options.watch.Add(state_.path()));
     KINORA_RETURN_IF_ERROR(home_->WatchIn(options.watch));
     options.listener = [this](const v1::VideoEvent& event) {
@@ -130,24 +131,11 @@ class EmbeddedFrontend : public Frontend {
       if (event.has_terminal()) housekeeper_->JobEnded(event.terminal());
     };
     KINORA_ASSIGN_OR_RETURN(stores_, OpenStores(config_, state_, clock_, std::move(options)));
-    EndOtherLeases(stores_->frontends(), id_);  // the lock of the state or database proves that they are gone
+    if (!IsShared()) EndOtherLeases(stores_->frontends(), id_);  // the lock of the state proves that they are gone
     MakeEvents();
     queue_->SetStore(stores_->jobs());
-    return LookAtArtifacts();
-  }
-
-  // At once, unless that would hold up the start.
-  absl::Status LookAtArtifacts() {
-    const auto look = [this] {
-      return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), home_->artifacts(), metrics_);
-    };
-    if (!home_->is_remote()) return look();
     comparison_ = std::make_unique<EventLoop>(clocks_.steady);
-    comparison_->Post([look] {
-      const absl::Status status = look();
-      if (!status.ok()) Log(Severity::kWarning, "artifacts_not_compared", {{"why", std::string(status.message())}});
-    });
-    return absl::OkStatus();
+    return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), *home_, *comparison_, metrics_);
   }
 
   void MakeEvents() {
@@ -177,7 +165,7 @@ class EmbeddedFrontend : public Frontend {
     options.owner = id_;
     options.lease = absl::Seconds(config_.lease_seconds());
     if (stores_->is_database()) options.look_interval = kLook;
-    options.ends_runs_with_leases = false;  // the store is this frontend's alone
+    options.ends_runs_with_leases = IsShared();
     options.artifact_directory = home_->ForWorkers();
     intake_ = std::make_unique<ArtifactIntake>(home_->artifacts(), clocks_.steady);
     options.intake = intake_.get();
@@ -277,7 +265,7 @@ class EmbeddedFrontend : public Frontend {
               dispatcher_->EstimateShape(model, generation, std::move(done));
             },
         .absence = [this] { return groups_.WhatIsAbsent(); },
-        .waits_for = [this](const std::string& model) { return groups_.WaitsFor(model); },
+        .waits_for = [this](const std::string& model) { return WaitsFor(model); },
         .comes_back = [this](const std::string& model,
                              const std::string& lora) { return groups_.ComesBack(model, lora); }});
   }
@@ -304,13 +292,15 @@ class EmbeddedFrontend : public Frontend {
     const bool kept = stores_->CheckState().ok();
     absl::MutexLock lock(&health_mu_);
     const GroupsHealth health = groups_.Get();
-    if (health_server_ != nullptr) health_server_->SetReady(health.ready && kept, health.groups);
+    if (health_server_ != nullptr) health_server_->SetReady((health.ready || IsShared()) && kept, health.groups);
   }
 
+  bool IsShared() const { return stores_->is_shared(); }  // groups of other frontends run this one's jobs, too
+  std::string WaitsFor(const std::string& model) const { return IsShared() ? "" : groups_.WaitsFor(model); }
   absl::Status CheckReady() {
     if (draining_) return absl::UnavailableError("draining");
     KINORA_RETURN_IF_ERROR(stores_->CheckState());
-    return groups_.Ready();
+    return IsShared() ? absl::OkStatus() : groups_.Ready();
   }
 
   // Checks that `more` bytes fit in addition to min_free_bytes.
@@ -450,7 +440,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<ArtifactHome> home_;
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
-  std::unique_ptr<EventLoop> comparison_;  // of a bucket with the store; may be null
+  std::unique_ptr<EventLoop> comparison_;  // of a bucket with the store
   std::unique_ptr<EventLanes> disk_;
   std::unique_ptr<InputStore> inputs_;  // declared before stores_, whose callbacks may use it
   std::unique_ptr<Stores> stores_;

@@ -34,6 +34,7 @@ class SqliteStores : public Stores {
   FrontendRecords& frontends() override { return frontends_; }
   bool is_new() const override { return is_new_; }
   bool is_database() const override { return false; }
+  bool is_shared() const override { return false; }
   absl::Status CheckState() override { return jobs_->file().CheckState(); }
   absl::Duration Unwritable() const override { return jobs_->file().Unwritable(); }
   void StopWatching() override {}
@@ -73,6 +74,7 @@ class DatabaseStores : public Stores {
 
   absl::Status Open(PostgresOptions options) {
     options.check_state = [this] { return guard_.Check(); };
+    shared_ = options.use == DatabaseUse::kShared;
     options.on_taken = [this] {
       guard_.Lose(WithErrorInfo(absl::UnavailableError("another frontend has taken this one's database; this one "
                                                        "accepts no more jobs"),
@@ -88,11 +90,13 @@ class DatabaseStores : public Stores {
   FrontendRecords& frontends() override { return stores_->frontends(); }
   bool is_new() const override { return stores_->is_new(); }
   bool is_database() const override { return true; }
+  bool is_shared() const override { return shared_; }
   absl::Status CheckState() override { return guard_.Check(); }
   absl::Duration Unwritable() const override { return stores_->Unwritable(); }
   void StopWatching() override { stores_->StopWatching(); }
 
  private:
+  bool shared_ = false;
   StateGuard guard_;
   std::unique_ptr<PostgresStores> stores_;
 };
@@ -100,6 +104,7 @@ class DatabaseStores : public Stores {
 absl::StatusOr<std::unique_ptr<Stores>> OpenPostgres(const v1::FrontendConfig& config, StoresOptions options) {
   PostgresOptions of_database{.url = StoreOf(config), .rules = options.rules, .listener = std::move(options.listener)};
   KINORA_ASSIGN_OR_RETURN(of_database.driver, OpenPostgresDriver());
+  of_database.use = options.shares ? DatabaseUse::kShared : DatabaseUse::kAlone;
   of_database.grace = of_database.lock_patience = absl::Seconds(config.lease_seconds());
   auto stores = std::make_unique<DatabaseStores>(std::move(options.watch), std::move(options.on_lost));
   KINORA_RETURN_IF_ERROR(stores->Open(std::move(of_database)));

@@ -35,6 +35,7 @@ class Stores {
   // Whether a server keeps them. The answer to a change may then be lost although the change was made, so the frontend
   // has to look for such changes.
   virtual bool is_database() const = 0;
+  virtual bool is_shared() const = 0;  // other frontends may use them at the same time
   // Unavailable, with why, once they must not be used any more, until a restart (StateGuard). Thread-safe.
   virtual absl::Status CheckState() = 0;
   // For how long changes have failed; 0 if the last one succeeded. Thread-safe.
@@ -45,6 +46,7 @@ class Stores {
 struct StoresOptions {
   JobRules rules;
   EventListener listener;
+  bool shares = false;            // a database is used together with other frontends
   StateWatch watch;               // files and folders that must stay in place
   std::function<void()> on_lost;  // called once when CheckState begins to fail; on any thread
 };

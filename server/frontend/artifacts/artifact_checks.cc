@@ -11,9 +11,9 @@
 #include "server/request/input_refs.h"
 
 namespace kinora {
+namespace {
 
-absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactStore& artifacts,
-                                        FrontendMetrics& metrics) {
+absl::Status Look(JobStore& store, bool store_is_new, ArtifactStore& artifacts, FrontendMetrics& metrics) {
   KINORA_ASSIGN_OR_RETURN(std::vector<JobId> ids, artifacts.FirstParts());
   std::erase(ids, kInputsFolder);
   absl::StatusOr<std::vector<JobId>> unknown;
@@ -28,6 +28,18 @@ absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, Arti
   Log(unknown->empty() ? Severity::kInfo : Severity::kWarning, store_is_new ? "job_store_created" : "job_store_opened",
       {{"artifacts_without_job", static_cast<int64_t>(unknown->size())},
        {"example", unknown->empty() ? "" : unknown->front()}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactHome& home, Executor& background,
+                                        FrontendMetrics& metrics) {
+  if (!home.is_remote()) return Look(store, store_is_new, home.artifacts(), metrics);
+  background.Post([&store, store_is_new, &home, &metrics] {
+    const absl::Status status = Look(store, store_is_new, home.artifacts(), metrics);
+    if (!status.ok()) Log(Severity::kWarning, "artifacts_not_compared", {{"why", std::string(status.message())}});
+  });
   return absl::OkStatus();
 }
 

@@ -8,14 +8,16 @@
 #include "absl/status/status.h"
 #include "server/common/artifact_store.h"
 #include "server/common/metrics.h"
+#include "server/frontend/artifacts/artifact_home.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/net/executor.h"
 
 namespace kinora {
 
 // Counts the first parts of keys in `artifacts` that belong to no job in `store`. Logs
 // `job_store_created` or `job_store_opened` with the count, as a warning if it is not 0, and sets the metric. Removes
-// nothing. Blocks.
-absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactStore& artifacts,
+// nothing. Blocks, unless the artifacts are remote: then it looks on `background`, and logs an error.
+absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactHome& home, Executor& background,
                                         FrontendMetrics& metrics);
 
 // Fails with ResourceExhausted (DISK_FULL), naming min_free_bytes, if fewer than `bytes` bytes are free for artifacts.

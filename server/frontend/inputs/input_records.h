@@ -25,8 +25,13 @@ class InputRecords {
 
   // Replaces the record of the same key.
   virtual void PutInput(const InputRecord& input, Finished done) = 0;
-  virtual void RemoveInput(const std::string& sha256, Finished done) = 0;  // OK if there is none
-  virtual void Inputs(Done<std::vector<InputRecord>> done) = 0;            // in any order
+  // Removes the record; OK if there is none. Aborted: it is complete and has not expired at `now`, so another frontend
+  // has put it since.
+  virtual void RemoveInput(const std::string& sha256, absl::Time now, Finished done) = 0;
+  virtual void Inputs(Done<std::vector<InputRecord>> done) = 0;  // in any order
+  // Those of these keys that there are, in any order.
+  virtual void FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) = 0;
+  virtual bool is_shared() const = 0;  // other frontends put and remove records, too
 };
 
 }  // namespace kinora

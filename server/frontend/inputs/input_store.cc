@@ -87,39 +87,6 @@ void InputStore::Begin(const Header& header, Done<Begun> done) {
   });
 }
 
-void InputStore::Look(const std::vector<std::string>& inputs, EventLoop::Task then) {
-  std::vector<InputRecord> complete;
-  for (const std::string& sha256 : inputs) {
-    const Entry* entry = FindEntry(sha256);
-    if (entry != nullptr && !entry->record.media_type.empty()) complete.push_back(entry->record);
-  }
-  if (complete.empty()) return then();
-  files_.Next().Post([this, complete = std::move(complete), then = std::move(then)]() mutable {
-    std::vector<absl::StatusOr<int64_t>> bytes;
-    bytes.reserve(complete.size());
-    for (const InputRecord& record : complete) bytes.push_back(artifacts_.Size(InputKey(record.sha256)));
-    Post([this, complete = std::move(complete), bytes = std::move(bytes), then = std::move(then)]() mutable {
-      for (size_t i = 0; i < complete.size(); ++i) SetFile(complete[i], bytes[i]);
-      then();
-    });
-  });
-}
-
-void InputStore::SetFile(const InputRecord& record, const absl::StatusOr<int64_t>& bytes) {
-  Entry* entry = FindEntry(record.sha256);
-  if (entry == nullptr || entry->busy) return;
-  const bool there = bytes.ok() && *bytes == record.bytes;
-  entry->file_is_there = there;
-  if (!bytes.ok() && !absl::IsNotFound(bytes.status())) entry->file_is_there = bytes.status();
-  if (there || !entry->file_is_there.ok()) return;
-  if (const auto not_logged = lost_.Admit()) {
-    Log(Severity::kError, "input_lost",
-        {{"input", record.sha256},
-         {"why", bytes.ok() ? "its length changed" : std::string(bytes.status().message())},
-         {"inputs", 1 + *not_logged}});
-  }
-}
-
 // Fails if the file cannot be read now.
 absl::StatusOr<bool> InputStore::IsWhole(const Entry& entry) {
   if (entry.record.media_type.empty()) return false;
@@ -370,6 +337,7 @@ absl::Status InputStore::CheckRef(const InputRef& ref, FieldViolations& violatio
     return refuse(absl::StrCat("is ", record.media_type, ", but must be ", InputUseName(ref.use)));
   }
   entry->named_until = loop_.Now() + kNamedFor;
+  if (records_.is_shared()) ExtendShared(*entry);
   return absl::OkStatus();
 }
 
@@ -388,7 +356,7 @@ void InputStore::Release(const std::string& sha256, int64_t left) {
 // Removes the record first; the next start removes files without one.
 void InputStore::Remove(const std::string& sha256) {
   FindEntry(sha256)->busy = true;
-  records_.RemoveInput(sha256, [this, sha256](absl::Status status) {
+  records_.RemoveInput(sha256, loop_.Now(), [this, sha256](absl::Status status) {
     files_.Next().Post([this, sha256, status = std::move(status)]() mutable {
       if (status.ok()) status = artifacts_.Delete(InputKey(sha256));
       Post([this, sha256, status = std::move(status)] { FinishRemove(sha256, status); });
@@ -399,6 +367,7 @@ void InputStore::Remove(const std::string& sha256) {
 void InputStore::FinishRemove(const std::string& sha256, const absl::Status& status) {
   Entry* entry = FindEntry(sha256);
   entry->busy = false;
+  if (absl::IsAborted(status)) return Look({sha256}, [] {});  // another frontend has it
   if (!status.ok()) {
     return Log(Severity::kError, "input_not_removed",
                {{"input", sha256}, {"why", std::string(status.message())}});  // the next sweep tries again
@@ -410,13 +379,12 @@ void InputStore::FinishRemove(const std::string& sha256, const absl::Status& sta
   Log(Severity::kInfo, "input_removed", {{"input", sha256}});
 }
 
-void InputStore::Sweep() {
+void InputStore::RemoveExpired() {
   const absl::Time now = loop_.Now();
   std::vector<std::string> expired;
   for (const auto& [sha256, entry] : entries_) {
     if (!entry.busy && std::max(entry.record.expiry, entry.named_until) <= now) expired.push_back(sha256);
   }
-  loop_.PostAt(now + rules_.sweep_interval, [this] { Sweep(); });
   if (expired.empty()) return;
   jobs_.Unfinished([this, expired = std::move(expired)](absl::StatusOr<std::vector<UnfinishedJob>> jobs) mutable {
     if (!jobs.ok()) return;  // the next sweep retries

@@ -32,26 +32,13 @@
 #include "server/common/status_details.h"
 #include "server/frontend/inputs/input_parts.h"
 #include "server/frontend/inputs/input_records.h"
+#include "server/frontend/inputs/input_rules.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/net/event_lanes.h"
 #include "server/net/event_loop.h"
 #include "server/request/input_refs.h"
 
 namespace kinora {
-
-inline constexpr size_t kMostInputs = 65536;  // each takes about 300 bytes of memory, and a file
-// Lifetime of a part after its last data. Short, because a part counts with its full size against the quota.
-inline constexpr absl::Duration kPartTtl = absl::Hours(1);
-// Minimum lifetime of an input after Require, during which the request becomes a job.
-inline constexpr absl::Duration kNamedFor = absl::Minutes(10);
-
-struct InputRules {
-  int64_t max_bytes = 0;  // of one input
-  int64_t quota = 0;      // of all inputs; parts count with their full size
-  absl::Duration ttl;     // of an input, from its last upload
-  absl::Duration sweep_interval = absl::Minutes(1);
-  std::function<absl::Status(int64_t bytes)> check_disk;
-};
 
 class InputStore {
  public:
@@ -124,8 +111,13 @@ class InputStore {
              FrontendMetrics& metrics, InputRules rules);
   void Post(EventLoop::Task task) { loop_.Post(std::move(task)); }
 
-  // The rest runs on the loop. Look calls `then` once it knows of each complete input whether its file is there.
+  // The rest runs on the loop. Look calls `then` once it knows of each complete input whether its file is there, and,
+  // if the records are shared, what other frontends have stored.
   void Look(const std::vector<std::string>& inputs, EventLoop::Task then);
+  void LookAtFiles(const std::vector<std::string>& inputs, EventLoop::Task then);
+  // Takes over the records of other frontends. found: those of `asked` that there are.
+  void Adopt(const std::vector<std::string>& asked, std::vector<InputRecord> found);
+  void ExtendShared(Entry& entry);  // so that no frontend removes it while the request becomes a job
   void SetFile(const InputRecord& record, const absl::StatusOr<int64_t>& bytes);
   void FinishFind(const std::string& sha256, Done<v1::Input> done);
   void FinishRequire(const std::vector<InputRef>& refs, Finished done);
@@ -143,7 +135,8 @@ class InputStore {
   void Discard(const std::string& sha256);  // marks invalid data for removal when its upload ends
   void Release(const std::string& sha256, int64_t left);
   void Remove(const std::string& sha256);
-  void Sweep();
+  void Sweep();  // first reads shared records again
+  void RemoveExpired();
   void RemoveUnused(const std::vector<std::string>& expired, const std::vector<UnfinishedJob>& jobs);
   absl::Status CheckRef(const InputRef& ref, FieldViolations& violations);
   void Count();

@@ -1,5 +1,6 @@
 #include "server/frontend/inputs/sqlite_input_records.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/logging.h"
@@ -21,9 +22,15 @@ absl::Status Put(Database& database, const InputRecord& input) {
       .Run();
 }
 
-absl::Status Remove(Database& database, const std::string& sha256) {
-  KINORA_ASSIGN_OR_RETURN(Statement remove, database.Prepare("DELETE FROM inputs WHERE sha256 = ?"));
-  return remove.Bind(sha256).Run();
+absl::Status Remove(Database& database, const std::string& sha256, absl::Time now) {
+  KINORA_ASSIGN_OR_RETURN(
+      Statement remove,
+      database.Prepare("DELETE FROM inputs WHERE sha256 = ? AND (media_type = '' OR expire_micros <= ?)"));
+  KINORA_RETURN_IF_ERROR(remove.Bind(sha256).Bind(absl::ToUnixMicros(now)).Run());
+  KINORA_ASSIGN_OR_RETURN(Statement left, database.Prepare("SELECT 1 FROM inputs WHERE sha256 = ?"));
+  left.Bind(sha256);
+  KINORA_ASSIGN_OR_RETURN(const bool is_left, left.Row());
+  return is_left ? absl::AbortedError("the input has not expired") : absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<InputRecord>> All(Database& database) {
@@ -53,11 +60,22 @@ void SqliteInputRecords::PutInput(const InputRecord& input, Finished done) {
       std::move(done));
 }
 
-void SqliteInputRecords::RemoveInput(const std::string& sha256, Finished done) {
+void SqliteInputRecords::RemoveInput(const std::string& sha256, absl::Time now, Finished done) {
   file_.Write(
       Room::kFrees,
-      [sha256](SqliteJobTables& tables, SqliteFile::Events&) { return Remove(tables.database(), sha256); },
+      [sha256, now](SqliteJobTables& tables, SqliteFile::Events&) { return Remove(tables.database(), sha256, now); },
       std::move(done));
+}
+
+void SqliteInputRecords::FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) {
+  Inputs([keys = std::move(keys), done = std::move(done)](absl::StatusOr<std::vector<InputRecord>> inputs) mutable {
+    if (inputs.ok()) {
+      std::erase_if(*inputs, [&](const InputRecord& input) {
+        return std::find(keys.begin(), keys.end(), input.sha256) == keys.end();
+      });
+    }
+    done(std::move(inputs));
+  });
 }
 
 void SqliteInputRecords::Inputs(Done<std::vector<InputRecord>> done) {

@@ -23,13 +23,13 @@ absl::Status AskNumber(SqlTransaction& transaction, const char* sql, const SqlVa
 
 }  // namespace
 
-PostgresLock::PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost)
-    : steady_(*options.steady), session_(Stoppable(options, stop_)), on_lost_(std::move(on_lost)) {}
+PostgresLock::PostgresLock(const SqlSessionOptions& options, DatabaseUse use, std::function<void()> on_lost)
+    : steady_(*options.steady), use_(use), session_(Stoppable(options, stop_)), on_lost_(std::move(on_lost)) {}
 
-absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(const SqlSessionOptions& options,
+absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(const SqlSessionOptions& options, DatabaseUse use,
                                                                  absl::Duration patience,
                                                                  std::function<void()> on_lost) {
-  std::unique_ptr<PostgresLock> lock(new PostgresLock(options, std::move(on_lost)));
+  std::unique_ptr<PostgresLock> lock(new PostgresLock(options, use, std::move(on_lost)));
   const absl::Time deadline = options.steady->Now() + patience;
   absl::StatusOr<bool> held = lock->TryTake(options.steady->Now());
   if (held.ok() && !*held) {
@@ -40,9 +40,16 @@ absl::StatusOr<std::unique_ptr<PostgresLock>> PostgresLock::Take(const SqlSessio
     held = lock->TryTake(options.steady->Now());
   }
   KINORA_RETURN_IF_ERROR(held.status());
-  if (!*held) return absl::FailedPreconditionError("another frontend uses the database; stop it, or choose another");
+  if (!*held) {
+    return absl::FailedPreconditionError(
+        "another frontend uses the database; stop it, or choose another. Frontends can share a database if their "
+        "artifacts are in one bucket (artifacts)");
+  }
   const auto begin_epoch = [&](SqlTransaction& transaction) {
-    return AskNumber(transaction, "UPDATE schema_version SET epoch = epoch + 1 RETURNING epoch", {}, lock->epoch_);
+    return AskNumber(transaction,
+                     use == DatabaseUse::kAlone ? "UPDATE schema_version SET epoch = epoch + 1 RETURNING epoch"
+                                                : "SELECT epoch FROM schema_version",
+                     {}, lock->epoch_);
   };
   KINORA_RETURN_IF_ERROR(lock->session_.Write(begin_epoch, deadline));
   lock->keeper_ = std::thread([self = lock.get()] { self->Keep(); });
@@ -64,7 +71,10 @@ absl::StatusOr<bool> PostgresLock::TryTake(absl::Time deadline) {
                                          "AND objid = $1::bigint::oid AND pid = pg_backend_pid()",
                                          {kPostgresFrontendLock}, held));
         if (held > 0) return absl::OkStatus();
-        return AskNumber(transaction, "SELECT pg_try_advisory_lock($1)::int::bigint", {kPostgresFrontendLock}, held);
+        return AskNumber(transaction,
+                         use_ == DatabaseUse::kAlone ? "SELECT pg_try_advisory_lock($1)::int::bigint"
+                                                     : "SELECT pg_try_advisory_lock_shared($1)::int::bigint",
+                         {kPostgresFrontendLock}, held);
       },
       deadline));
   return held > 0;

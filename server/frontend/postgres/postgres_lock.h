@@ -1,7 +1,7 @@
-// Keeps a database to one frontend: an advisory lock of a connection that serves nothing else. The server frees it when
-// the connection ends, so a frontend that is started again after a crash does not wait; after the loss of a machine the
-// server notices within eleven seconds (kPostgresGreeting). Each holder begins a new epoch, from which a frontend that
-// was cut off learns that another has had the database meanwhile.
+// Keeps a database to one frontend, or to those that share it: an advisory lock of a connection that serves nothing
+// else. The server frees it when the connection ends, so a frontend that is started again after a crash does not wait;
+// after the loss of a machine the server notices within eleven seconds (kPostgresGreeting). Each frontend that has it
+// alone begins a new epoch, from which one that was cut off learns that another has had the database alone meanwhile.
 #ifndef KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
 #define KINORA_SERVER_FRONTEND_POSTGRES_POSTGRES_LOCK_H_
 
@@ -16,19 +16,21 @@
 
 namespace kinora {
 
+enum class DatabaseUse { kAlone, kShared };
+
 class PostgresLock {
  public:
   static constexpr absl::Duration kProbe = absl::Seconds(5);  // how often it checks that its connection has it
 
-  // FailedPrecondition: another process has held it for all of `patience`. on_lost: called once if another process has
-  // taken it while the database was away from this one; on the lock's thread.
-  static absl::StatusOr<std::unique_ptr<PostgresLock>> Take(const SqlSessionOptions& options, absl::Duration patience,
-                                                            std::function<void()> on_lost);
+  // FailedPrecondition: another process has held it for all of `patience`, alone if both uses are not kShared. on_lost:
+  // called once if another process has taken it so while the database was away from this one; on the lock's thread.
+  static absl::StatusOr<std::unique_ptr<PostgresLock>> Take(const SqlSessionOptions& options, DatabaseUse use,
+                                                            absl::Duration patience, std::function<void()> on_lost);
   ~PostgresLock() { StopWatching(); }  // frees it
   void StopWatching();                 // ends calls of on_lost, and keeps the lock; idempotent
 
  private:
-  PostgresLock(const SqlSessionOptions& options, std::function<void()> on_lost);
+  PostgresLock(const SqlSessionOptions& options, DatabaseUse use, std::function<void()> on_lost);
   // Takes it unless this session has it, and returns whether it has. Errors: the database is away until `deadline`.
   absl::StatusOr<bool> TryTake(absl::Time deadline);
   // Whether another process has had it.
@@ -37,6 +39,7 @@ class PostgresLock {
 
   Clock& steady_;
   absl::Notification stop_;
+  const DatabaseUse use_;
   SqlSession session_;
   int64_t epoch_ = 0;
   const std::function<void()> on_lost_;

@@ -32,6 +32,18 @@ absl::Status RunOne(SqlTransaction& transaction, const char* sql, const SqlValue
   return transaction.Run(sql, values).status();
 }
 
+std::vector<InputRecord> InputsOf(const SqlRows& rows) {
+  std::vector<InputRecord> inputs;
+  inputs.reserve(rows.size());
+  for (int row = 0; row < rows.size(); ++row) {
+    inputs.push_back({.sha256 = rows.Bytes(row, 0),
+                      .bytes = rows.Int(row, 1),
+                      .media_type = rows.Bytes(row, 2),
+                      .expiry = absl::FromUnixMicros(rows.Int(row, 3))});
+  }
+  return inputs;
+}
+
 }  // namespace
 
 PostgresTransactions::PostgresTransactions(const PostgresOptions& options, SqlHealth& health)
@@ -144,11 +156,16 @@ void PostgresInputRecords::PutInput(const InputRecord& input, Finished done) {
       std::move(done));
 }
 
-void PostgresInputRecords::RemoveInput(const std::string& sha256, Finished done) {
+void PostgresInputRecords::RemoveInput(const std::string& sha256, absl::Time now, Finished done) {
   pool_.Write(
       kInputs,
-      [sha256](SqlTransaction& transaction) {
-        return RunOne(transaction, "DELETE FROM inputs WHERE sha256 = $1", {sha256});
+      [sha256, now](SqlTransaction& transaction) -> absl::Status {
+        KINORA_RETURN_IF_ERROR(
+            RunOne(transaction, "DELETE FROM inputs WHERE sha256 = $1 AND (media_type = '' OR expire_micros <= $2)",
+                   {sha256, absl::ToUnixMicros(now)}));
+        KINORA_ASSIGN_OR_RETURN(const SqlRows left,
+                                transaction.Run("SELECT sha256 FROM inputs WHERE sha256 = $1", {sha256}));
+        return left.size() == 0 ? absl::OkStatus() : absl::AbortedError("the input has not expired");
       },
       std::move(done));
 }
@@ -158,15 +175,22 @@ void PostgresInputRecords::Inputs(Done<std::vector<InputRecord>> done) {
       [](SqlTransaction& transaction) -> absl::StatusOr<std::vector<InputRecord>> {
         KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
                                 transaction.Run("SELECT sha256, bytes, media_type, expire_micros FROM inputs"));
-        std::vector<InputRecord> inputs;
-        inputs.reserve(rows.size());
-        for (int row = 0; row < rows.size(); ++row) {
-          inputs.push_back({.sha256 = rows.Bytes(row, 0),
-                            .bytes = rows.Int(row, 1),
-                            .media_type = rows.Bytes(row, 2),
-                            .expiry = absl::FromUnixMicros(rows.Int(row, 3))});
+        return InputsOf(rows);
+      },
+      std::move(done));
+}
+
+void PostgresInputRecords::FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) {
+  pool_.Read<std::vector<InputRecord>>(
+      [keys = std::move(keys)](SqlTransaction& transaction) -> absl::StatusOr<std::vector<InputRecord>> {
+        std::vector<InputRecord> found;
+        for (const std::string& key : keys) {
+          KINORA_ASSIGN_OR_RETURN(
+              const SqlRows rows,
+              transaction.Run("SELECT sha256, bytes, media_type, expire_micros FROM inputs WHERE sha256 = $1", {key}));
+          for (InputRecord& input : InputsOf(rows)) found.push_back(std::move(input));
         }
-        return inputs;
+        return found;
       },
       std::move(done));
 }
@@ -231,7 +255,8 @@ absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(const Postg
   KINORA_ASSIGN_OR_RETURN(const bool is_new, PreparePostgresSchema(session, options.steady->Now() + kStartPatience));
   std::unique_ptr<PostgresLock> lock;
   if (options.on_taken) {
-    KINORA_ASSIGN_OR_RETURN(lock, PostgresLock::Take(SessionOf(options), options.lock_patience, options.on_taken));
+    KINORA_ASSIGN_OR_RETURN(
+        lock, PostgresLock::Take(SessionOf(options), options.use, options.lock_patience, options.on_taken));
   }
   std::unique_ptr<PostgresStores> stores(new PostgresStores(options));
   stores->is_new_ = is_new;

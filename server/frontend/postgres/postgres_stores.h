@@ -32,9 +32,9 @@ struct PostgresOptions {
   // Asked before each change of a job and after its commit; an error fails the change. Null: always OK.
   std::function<absl::Status()> check_state{};
   Clock* steady = &Clock::Steady();
-  // Called once if another frontend has taken the database while it was away. Set: only one frontend at a time may use
-  // it, and Open waits for `lock_patience` while another does. Otherwise several may.
+  // Called once if another frontend has taken the database while it was away (postgres_lock.h). Null: no lock.
   std::function<void()> on_taken{};
+  DatabaseUse use = DatabaseUse::kAlone;  // Open waits for `lock_patience` while others use it otherwise
   absl::Duration lock_patience = absl::Seconds(30);
 };
 
@@ -75,14 +75,17 @@ class PostgresCatalogueStore : public CatalogueStore {
 
 class PostgresInputRecords : public InputRecords {
  public:
-  explicit PostgresInputRecords(SqlPool& pool) : pool_(pool) {}
+  PostgresInputRecords(SqlPool& pool, bool shared) : pool_(pool), shared_(shared) {}
 
   void PutInput(const InputRecord& input, Finished done) override;
-  void RemoveInput(const std::string& sha256, Finished done) override;
+  void RemoveInput(const std::string& sha256, absl::Time now, Finished done) override;
   void Inputs(Done<std::vector<InputRecord>> done) override;
+  void FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) override;
+  bool is_shared() const override { return shared_; }
 
  private:
   SqlPool& pool_;
+  const bool shared_;
 };
 
 class PostgresFrontendRecords : public FrontendRecords {
@@ -117,7 +120,10 @@ class PostgresStores {
 
  private:
   explicit PostgresStores(const PostgresOptions& options)
-      : health_(*options.steady), transactions_(options, health_), jobs_(transactions_, options.rules) {}
+      : health_(*options.steady),
+        transactions_(options, health_),
+        jobs_(transactions_, options.rules),
+        inputs_(transactions_.pool(), options.use == DatabaseUse::kShared) {}
 
   bool is_new_ = false;
   std::unique_ptr<PostgresLock> lock_;  // freed last
@@ -125,7 +131,7 @@ class PostgresStores {
   PostgresTransactions transactions_;
   TableJobStore jobs_;
   PostgresCatalogueStore catalogue_{transactions_.pool()};
-  PostgresInputRecords inputs_{transactions_.pool()};
+  PostgresInputRecords inputs_;
   PostgresFrontendRecords frontends_{transactions_.pool()};
 };
 

@@ -42,10 +42,22 @@ void MemoryInputRecords::PutInput(const InputRecord& input, Finished done) {
   });
 }
 
-void MemoryInputRecords::RemoveInput(const std::string& sha256, Finished done) {
-  executor_.Post([this, sha256, done = std::move(done)]() mutable {
-    inputs_.erase(sha256);
-    done(absl::OkStatus());
+void MemoryInputRecords::RemoveInput(const std::string& sha256, absl::Time now, Finished done) {
+  executor_.Post([this, sha256, now, done = std::move(done)]() mutable {
+    const auto found = inputs_.find(sha256);
+    const bool stays = found != inputs_.end() && !found->second.media_type.empty() && found->second.expiry > now;
+    if (!stays) inputs_.erase(sha256);
+    done(stays ? absl::AbortedError("the input has not expired") : absl::OkStatus());
+  });
+}
+
+void MemoryInputRecords::FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) {
+  executor_.Post([this, keys = std::move(keys), done = std::move(done)]() mutable {
+    std::vector<InputRecord> found;
+    for (const std::string& key : keys) {
+      if (const auto input = inputs_.find(key); input != inputs_.end()) found.push_back(input->second);
+    }
+    done(std::move(found));
   });
 }
 

@@ -34,8 +34,10 @@ class MemoryInputRecords : public InputRecords {
   explicit MemoryInputRecords(Executor& executor) : executor_(executor) {}
 
   void PutInput(const InputRecord& input, Finished done) override;
-  void RemoveInput(const std::string& sha256, Finished done) override;
+  void RemoveInput(const std::string& sha256, absl::Time now, Finished done) override;
   void Inputs(Done<std::vector<InputRecord>> done) override;
+  void FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) override;
+  bool is_shared() const override { return false; }
 
  private:
   Executor& executor_;

@@ -99,7 +99,8 @@ class Maker {
     Must(WaitForStatus([&](auto done) { inputs_.PutInput(input, std::move(done)); }));
   }
   void RemoveInput(const std::string& sha256) {
-    Must(WaitForStatus([&](auto done) { inputs_.RemoveInput(sha256, std::move(done)); }));
+    Must(WaitForStatus(
+        [&](auto done) { inputs_.RemoveInput(sha256, kSampleStart + absl::Hours(24), std::move(done)); }));
   }
 
  private:

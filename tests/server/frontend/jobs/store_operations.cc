@@ -301,8 +301,13 @@ std::string StoreComparison::AddSpeeds(StoreOperation operation) {
 std::string StoreComparison::PutOrRemoveInput(StoreOperation operation) {
   const std::string sha256(64, static_cast<char>('a' + operation.slot % 3));
   if (operation.kind == StoreOperation::kRemoveInput) {
-    model_.inputs.erase(sha256);
-    return MustBeOk(WaitForStatus([&](auto done) { stores_.inputs().RemoveInput(sha256, std::move(done)); }));
+    const auto known = model_.inputs.find(sha256);
+    const bool stays =
+        known != model_.inputs.end() && !known->second.media_type.empty() && known->second.expiry > clock_.Now();
+    if (!stays) model_.inputs.erase(sha256);
+    const absl::Status removed =
+        WaitForStatus([&](auto done) { stores_.inputs().RemoveInput(sha256, clock_.Now(), std::move(done)); });
+    return stays ? (absl::IsAborted(removed) ? "" : "an input that is in use is removed") : MustBeOk(removed);
   }
   InputRecord input{.sha256 = sha256, .bytes = operation.Pick(1000)};
   if (operation.Pick(2) == 0) input.media_type = "image/png";

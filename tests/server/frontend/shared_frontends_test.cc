@@ -1,0 +1,246 @@
+// Several kinora-frontend processes with one PostgreSQL database and one S3 bucket.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/sha256.h"
+#include "tests/server/frontend/frontend_process.h"
+#include "tests/testing/postgres_server.h"
+#include "tests/testing/s3_server.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+// Waits for the condition, half a minute at most.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (!condition() && absl::Now() < end) std::this_thread::yield();
+  return condition();
+}
+
+// One of them.
+class SharingFrontend : public FrontendProcess {
+ public:
+  using FrontendProcess::Create;
+  using FrontendProcess::End;
+  using FrontendProcess::Get;
+  using FrontendProcess::Join;
+  using FrontendProcess::Run;
+  using FrontendProcess::Serve;
+
+  void TestBody() override {}
+  v1::VideoGeneration::Stub& stub() { return *stub_; }
+  std::string File(const std::string& name) const { return directory_.File(name); }
+  std::string LogText() const { return ReadFile(directory_.File("log")); }
+
+  v1::Video AwaitEnd(const std::string& id) {
+    Eventually([&] { return Get(id).has_end_time(); });
+    return Get(id);
+  }
+  std::string Download(const std::string& id) {
+    v1::DownloadArtifactRequest request;
+    request.set_video_id(id);
+    grpc::ClientContext context;
+    const auto reader = stub_->DownloadArtifact(&context, request);
+    std::string bytes;
+    v1::ArtifactChunk chunk;
+    while (reader->Read(&chunk)) bytes += chunk.data();
+    const grpc::Status status = reader->Finish();
+    return status.ok() ? bytes : status.error_message();
+  }
+  grpc::Status Upload(const std::string& bytes, v1::Input* input) {
+    grpc::ClientContext context;
+    const auto stream = stub_->UploadInput(&context, input);
+    v1::UploadInputRequest message;
+    message.mutable_header()->set_sha256(Sha256Hex(bytes));
+    message.mutable_header()->set_bytes(std::ssize(bytes));
+    stream->Write(message);
+    message.set_data(bytes);
+    stream->Write(message);
+    stream->WritesDone();
+    return stream->Finish();
+  }
+  bool Knows(const std::string& input) {
+    v1::GetInputRequest request;
+    request.set_sha256(input);
+    v1::Input found;
+    grpc::ClientContext context;
+    return stub_->GetInput(&context, request, &found).ok() && !found.id().empty();
+  }
+  grpc::Status CreateWithInput(const std::string& input, v1::Video* video) {
+    v1::CreateVideoRequest request;
+    request.mutable_generation()->set_prompt("a kite");
+    request.mutable_generation()->add_conditions()->mutable_image()->set_input_id(input);
+    grpc::ClientContext context;
+    return stub_->CreateVideo(&context, request, video);
+  }
+  void Cancel(const std::string& id) {
+    v1::CancelVideoRequest request;
+    request.set_id(id);
+    v1::Video video;
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->CancelVideo(&context, request, &video);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+};
+
+class SharedFrontends : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!PostgresServer::IsInstalled()) GTEST_SKIP() << "PostgreSQL is not installed";
+    if (!S3Server::IsInstalled()) GTEST_SKIP() << "moto is not installed";
+    S3Server& server = S3Server::Shared();
+    server.ClearFaults();
+    setenv("AWS_ACCESS_KEY_ID", server.keys().id.c_str(), 1);
+    setenv("AWS_SECRET_ACCESS_KEY", server.keys().secret.c_str(), 1);
+    const S3Options place = server.NewPlace();
+    url_ = PostgresServer::Shared().NewDatabase();
+    flags_ = {"--store",      url_,          "--artifacts", place.url,         "--s3-endpoint",
+              place.endpoint, "--s3-region", place.region,  "--s3-path-style", "--lease-seconds=3"};
+  }
+  std::unique_ptr<SharingFrontend> Serve(const std::vector<std::string>& more = {}) {
+    auto frontend = std::make_unique<SharingFrontend>();
+    std::vector<std::string> flags = flags_;
+    flags.insert(flags.end(), more.begin(), more.end());
+    frontend->Serve(flags);
+    return frontend;
+  }
+
+  std::string url_;
+  std::vector<std::string> flags_;
+};
+
+TEST_F(SharedFrontends, AJobOfOneRunsAtTheGroupOfAnotherAndIsServedByBoth) {
+  const auto a = Serve(), b = Serve();
+  const auto worker = b->Join("one");  // a has no group, and learns of the model from the database
+  const std::string id = a->Create();
+  std::vector<v1::VideoEvent> events;
+  std::thread watcher([&] {
+    v1::WatchVideoRequest request;
+    request.set_id(id);
+    grpc::ClientContext context;
+    const auto watch = a->stub().WatchVideo(&context, request);
+    v1::VideoEvent event;
+    while (watch->Read(&event)) events.push_back(event);
+    EXPECT_TRUE(watch->Finish().ok());
+  });
+  const v1::Run run = worker->AwaitRun();
+  EXPECT_EQ(run.video_id(), id);
+  worker->SendStage(run, "denoise", 8);
+  worker->Complete(run, "bytes");
+  watcher.join();
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().terminal().state(), v1::Video::COMPLETED);
+  std::set<int64_t> sequences;
+  for (const v1::VideoEvent& event : events) {
+    const bool is_new = event.sequence() == 0 || sequences.insert(event.sequence()).second;
+    EXPECT_TRUE(is_new) << event.ShortDebugString();
+  }
+  EXPECT_EQ(static_cast<int64_t>(sequences.size()), events.back().sequence()) << "none is missing";
+  EXPECT_EQ(a->Download(id), "bytes");
+  EXPECT_EQ(b->Download(id), "bytes");
+  EXPECT_EQ(a->Get(id).SerializeAsString(), b->Get(id).SerializeAsString());
+}
+
+TEST_F(SharedFrontends, EachJobRunsOnce) {
+  const auto a = Serve(), b = Serve();
+  const auto of_a = a->Join("one"), of_b = b->Join("two");
+  std::vector<std::string> ids;
+  for (int i = 0; i < 20; ++i) ids.push_back(i % 2 == 0 ? a->Create() : b->Create());
+  std::set<std::string> ran;
+  std::thread other([&] {
+    while (const auto message = of_b->NextWithin(absl::Seconds(8))) {
+      if (message->has_run()) of_b->Complete(message->run(), message->run().video_id());
+    }
+  });
+  while (const auto message = of_a->NextWithin(absl::Seconds(8))) {
+    if (message->has_run()) of_a->Complete(message->run(), message->run().video_id());
+  }
+  other.join();
+  for (const std::string& id : ids) {
+    const v1::Video video = a->Get(id);
+    EXPECT_EQ(video.state(), v1::Video::COMPLETED);
+    EXPECT_EQ(video.attempt(), 1);
+    EXPECT_EQ(b->Download(id), id);
+  }
+}
+
+TEST_F(SharedFrontends, ACancelAtOneEndsTheRunAtAnother) {
+  const auto a = Serve(), b = Serve();
+  const auto worker = b->Join("one");
+  const std::string id = b->Create();
+  const v1::Run run = worker->AwaitRun();
+  a->Cancel(id);
+  const v1::FrontendMessage message = worker->Next();
+  EXPECT_TRUE(message.has_cancel()) << message.ShortDebugString();
+  worker->End(run, absl::CancelledError("cancelled"));
+  EXPECT_EQ(a->AwaitEnd(id).state(), v1::Video::CANCELLED);
+}
+
+TEST_F(SharedFrontends, AnInputThatOneHasReceivedIsKnownToAll) {
+  const auto a = Serve(), b = Serve();
+  const auto worker = b->Join("one");
+  const std::string png = "\x89PNG\r\n\x1a\n" + std::string(50'000, 'p');
+  v1::Input input, again;
+  v1::Video video;
+  EXPECT_THAT(b->CreateWithInput(Sha256Hex(png), &video).error_message(), HasSubstr("no input with this id is stored"));
+  ASSERT_TRUE(a->Upload(png, &input).ok());
+  ASSERT_TRUE(b->Upload(png, &again).ok());
+  EXPECT_EQ(again.id(), input.id());
+  const grpc::Status created = b->CreateWithInput(input.id(), &video);
+  ASSERT_TRUE(created.ok()) << created.error_message();
+  const v1::Run run = worker->AwaitRun();
+  v1::WorkerMessage message;
+  message.mutable_input_fetch()->set_video_id(run.video_id());
+  message.mutable_input_fetch()->set_attempt(run.attempt());
+  message.mutable_input_fetch()->set_input_id(input.id());
+  worker->Send(message);
+  EXPECT_TRUE(worker->Next().input_piece().data() == png);
+}
+
+TEST_F(SharedFrontends, AnInputExpiresWhenAllHaveForgottenIt) {
+  const auto a = Serve({"--input-ttl-seconds=2", "--sweep-interval-seconds=0.2"}), b = Serve();
+  const std::string png = "\x89PNG\r\n\x1a\n" + std::string(50'000, 'p');
+  v1::Input input;
+  ASSERT_TRUE(a->Upload(png, &input).ok());
+  ASSERT_TRUE(b->Upload(png, &input).ok());  // for 7 days from now
+  v1::Input brief;
+  ASSERT_TRUE(a->Upload(png + "x", &brief).ok());
+  EXPECT_TRUE(Eventually([&] { return !a->Knows(brief.id()); })) << "a sweeps";
+  EXPECT_TRUE(a->Knows(input.id()));
+  EXPECT_TRUE(b->Knows(input.id()));
+  EXPECT_FALSE(b->Knows(brief.id()));
+}
+
+TEST_F(SharedFrontends, KillNineOfOneLeavesItsJobsToTheOther) {
+  const auto a = Serve();
+  auto b = Serve();
+  auto worker = b->Join("one");
+  const std::string id = a->Create();
+  EXPECT_EQ(worker->AwaitRun().video_id(), id);
+  EXPECT_EQ(b->End(SIGKILL), -SIGKILL);
+  worker.reset();
+  worker = a->Join("two");
+  const v1::Run run = worker->AwaitRun();  // once the lease is over
+  EXPECT_EQ(run.video_id(), id);
+  EXPECT_EQ(run.attempt(), 2);
+  worker->Complete(run, "bytes");
+  EXPECT_EQ(a->AwaitEnd(id).state(), v1::Video::COMPLETED);
+}
+
+TEST_F(SharedFrontends, AFrontendWithAFolderOfItsOwnIsKeptOut) {
+  const auto a = Serve();
+  SharingFrontend alone;
+  EXPECT_EQ(alone.Run({"--state-directory", alone.File("state"), "--store", url_, "--lease-seconds=1"}), 1);
+  EXPECT_THAT(alone.LogText(), HasSubstr("Frontends can share a database if their artifacts are in one bucket"));
+}
+
+}  // namespace
+}  // namespace kinora
