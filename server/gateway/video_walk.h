@@ -1,4 +1,5 @@
-// Lists the jobs of all frontends as one list.
+// Lists the jobs of all frontends as one list. A job that several of them list, because they share a store, is listed
+// once.
 #ifndef KINORA_SERVER_GATEWAY_VIDEO_WALK_H_
 #define KINORA_SERVER_GATEWAY_VIDEO_WALK_H_
 

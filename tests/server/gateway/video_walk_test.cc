@@ -69,6 +69,17 @@ TEST_F(VideoWalkTest, PagesContinueAfterAJobOfEitherFrontend) {
   }
 }
 
+TEST_F(VideoWalkTest, JobsThatBothListAreListedOnce) {
+  for (const int second : {7, 8}) {
+    a_.AddJob(absl::StrCat("c", second), second);
+    b_.AddJob(absl::StrCat("c", second), second);
+  }
+  for (int limit = 1; limit <= 9; ++limit) {
+    EXPECT_THAT(All(/*ascending=*/false, limit), ElementsAre("c8", "c7", "a6", "b5", "b4", "a3", "b2", "a1")) << limit;
+    EXPECT_THAT(All(/*ascending=*/true, limit), ElementsAre("a1", "b2", "a3", "b4", "b5", "a6", "c7", "c8")) << limit;
+  }
+}
+
 TEST_F(VideoWalkTest, FollowsThePagesOfTheFrontendsAlsoEmptyOnes) {
   a_.SetMostOnPage(1);
   b_.SetMostOnPage(2);
