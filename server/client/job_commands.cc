@@ -76,7 +76,7 @@ ExitStatus Create(const CommandLine& line) {
   if (const ExitStatus uploaded = Upload(line, *connection, *wait, *request); uploaded != kSuccess) return uploaded;
   const bool waits = *wait > absl::ZeroDuration();
   const grpc::Status status = CallWhenServing(*connection, *wait, never, [&] {
-    const grpc::Status served = waits ? grpc::Status::OK : AskWhetherServed(*connection, *request);
+    grpc::Status served = waits ? grpc::Status::OK : AskWhetherServed(*connection, *request);
     if (!served.ok()) return served;
     return Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
   });

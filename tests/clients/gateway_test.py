@@ -405,7 +405,7 @@ class WithTokens(unittest.TestCase):
         self.assertNotIn(url.partition("link=")[2], gateway.log())
 
     def test_a_clip_in_a_bucket_is_served_and_linked(self) -> None:
-        server = self.enterContext(s3.Server(self))
+        server = self.enterContext(s3.Server())
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         with mock.patch.dict(os.environ, server.environment):
             frontend = self.enterContext(harness.Frontend(folder, flags=server.flags))

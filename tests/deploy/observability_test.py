@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -22,9 +23,11 @@ import unittest
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
 import harness  # noqa: E402
+import s3  # noqa: E402
 from gateway_test import Gateway, call  # noqa: E402
 
 ROOT = harness.ROOT
@@ -137,7 +140,9 @@ class Observability(unittest.TestCase):
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = Path(cls.temporary.name)
         cls.pages = {"kinora-frontend": harness.free_port(), "kinora-worker": harness.free_port()}
-        cls.frontend = harness.Frontend(cls.folder, flags=[
+        bucket = cls.enterClassContext(s3.Server())
+        cls.enterClassContext(mock.patch.dict(os.environ, bucket.environment))
+        cls.frontend = harness.Frontend(cls.folder, flags=[*bucket.flags,
             f"--http-address=127.0.0.1:{cls.pages['kinora-frontend']}",
             f"--worker-http-address=127.0.0.1:{cls.pages['kinora-worker']}", "--worker-model-id=tiny",
             "--worker-ranks=tokens=2", "--worker-threads=2", "--worker-precision=f32"])

@@ -30,7 +30,25 @@ const char* OutcomeOf(const S3Request& request) {
   return request.status >= 500 ? "server_error" : "other";
 }
 
+// Of kinora_s3_requests_total.
+constexpr const char* kOperations[] = {"GetKeys",
+                                       "GetObject",
+                                       "PutObject",
+                                       "DeleteObject",
+                                       "UploadPart",
+                                       "CreateMultipartUpload",
+                                       "ListObjectsV2",
+                                       "CompleteMultipartUpload",
+                                       "AbortMultipartUpload"};
+constexpr const char* kOutcomes[] = {"ok",        "not_found",    "exists",   "past_end", "denied",
+                                     "slow_down", "server_error", "no_reply", "other"};
+
 S3Observer Observer(FrontendMetrics& metrics) {
+  for (const char* operation : kOperations) {
+    for (const char* outcome : kOutcomes) {
+      metrics.s3_requests_total.Add({{"operation", operation}, {"outcome", outcome}});
+    }
+  }
   return [&metrics](const S3Request& request) {
     const std::string operation = request.operation;
     metrics.s3_requests_total.Add({{"operation", operation}, {"outcome", OutcomeOf(request)}}).Increment();
@@ -68,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ArtifactHome>> BucketHome::Open(const S3Options& 
 }
 
 absl::Status BucketHome::Start(const StateDirectory& state, Clock& date) {
-  const absl::Status check = store_.Check();
+  absl::Status check = store_.Check();
   if (!check.ok() && !absl::IsUnavailable(check)) return check;
   if (!check.ok()) Log(Severity::kWarning, "bucket_unreachable", {{"why", std::string(check.message())}});
   KINORA_ASSIGN_OR_RETURN(parts_, BucketParts::Open(state.File("uploads"), store_, date));

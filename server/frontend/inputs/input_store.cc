@@ -171,23 +171,23 @@ void InputStore::Store(const InputRecord& record, Finished done) {
   if (before.media_type.empty()) entry.record.media_type.clear();
   entry.stored_expiry = record.expiry;
   taken_ += record.bytes - before.bytes;
-  records_.PutInput(record,
-                    [this, before = std::move(before), record, done = std::move(done)](absl::Status status) mutable {
-                      Post([this, before = std::move(before), record = std::move(record), status = std::move(status),
-                            done = std::move(done)]() mutable {
-                        Entry& stored = entries_[record.sha256];
-                        if (status.ok()) {
-                          stored.record.media_type = record.media_type;
-                          if (!record.media_type.empty()) stored.file_is_there = true;
-                        } else {
-                          taken_ += before.bytes - stored.record.bytes;
-                          stored.record = before;
-                          stored.record.sha256 = record.sha256;  // a new entry has expired, so Release removes it
-                        }
-                        Count();
-                        done(std::move(status));
-                      });
-                    });
+  records_.PutInput(
+      record, [this, before = std::move(before), record = record, done = std::move(done)](absl::Status status) mutable {
+        Post([this, before = std::move(before), record = std::move(record), status = std::move(status),
+              done = std::move(done)]() mutable {
+          Entry& stored = entries_[record.sha256];
+          if (status.ok()) {
+            stored.record.media_type = record.media_type;
+            if (!record.media_type.empty()) stored.file_is_there = true;
+          } else {
+            taken_ += before.bytes - stored.record.bytes;
+            stored.record = before;
+            stored.record.sha256 = record.sha256;  // a new entry has expired, so Release removes it
+          }
+          Count();
+          done(std::move(status));
+        });
+      });
 }
 
 void InputStore::Upload::Append(std::string data, Finished done) {
