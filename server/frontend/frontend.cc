@@ -34,6 +34,7 @@
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/random_id.h"
+#include "server/frontend/jobs/shared_clients.h"
 #include "server/frontend/jobs/shared_events.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
@@ -121,7 +122,7 @@ class EmbeddedFrontend : public Frontend {
     StoresOptions options{.rules = {.max_lost_groups = config_.max_lost_groups(), .frontend = id_}};
     options.rules.default_ttl = absl::Seconds(config_.default_ttl_seconds());
     options.on_lost = [this] { TellHealth(); };
-    options.shares = home_->is_remote();
+    if (home_->is_remote()) options.shared_place = config_.artifacts();
     KINORA_RETURN_IF_ERROR(options.watch.Add(state_.path()));
     KINORA_RETURN_IF_ERROR(home_->WatchIn(options.watch));
     options.listener = [this](const v1::VideoEvent& event) {
@@ -134,8 +135,7 @@ class EmbeddedFrontend : public Frontend {
     if (!IsShared()) EndOtherLeases(stores_->frontends(), id_);  // the lock of the state proves that they are gone
     MakeEvents();
     queue_->SetStore(stores_->jobs());
-    comparison_ = std::make_unique<EventLoop>(clocks_.steady);
-    return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), *home_, *comparison_, metrics_);
+    return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), *home_, comparison_, metrics_);
   }
 
   void MakeEvents() {
@@ -183,12 +183,18 @@ class EmbeddedFrontend : public Frontend {
     dispatcher_ = std::make_unique<Dispatcher>(stores_->jobs(), stores_->catalogue(), *queue_, *hub_, clocks_,
                                                &metrics_, options);
     const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
+    const auto cancel_left = [this, cancel_run](const JobId& id) {
+      Log(Severity::kInfo, "job_left", {{"job", id}});
+      CancelJob(stores_->jobs(), *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
+    };
+    if (IsShared()) {
+      SharedClientsOptions of_clients{.id = id_, .cancel = cancel_left};
+      of_clients.grace = absl::Seconds(config_.disconnect_grace_seconds());
+      shared_clients_ = std::make_unique<SharedClients>(*hub_, *stores_->shared_clients(), std::move(of_clients),
+                                                        std::make_unique<EventLoop>(clocks_.steady));
+    }
     housekeeper_ = std::make_unique<Housekeeper>(
-        stores_->jobs(), home_->artifacts(), *hub_, clock_,
-        [this, cancel_run](const JobId& id) {
-          Log(Severity::kInfo, "job_left", {{"job", id}});
-          CancelJob(stores_->jobs(), *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
-        },
+        stores_->jobs(), home_->artifacts(), *hub_, clock_, cancel_left,
         HousekeeperOptions{.sweep_interval = absl::Seconds(config_.sweep_interval_seconds()),
                            .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds()),
                            .most_tidied = home_->is_remote() ? kMostTidied : std::numeric_limits<int64_t>::max()});
@@ -221,7 +227,8 @@ class EmbeddedFrontend : public Frontend {
     FrontendLeaseOptions options{.id = id_, .address = config_.address()};
     options.lease = absl::Seconds(config_.lease_seconds());
     options.on_lost_run = [this](const UnfinishedJob& job) { dispatcher_->Recover(job, LogRecovered(job.video.id())); };
-    options.on_lost_client = [this](const JobId& id) { housekeeper_->ClientLeft(id); };
+    options.on_lost_client = [this](const JobId& id) { ClientLeft(id); };
+    if (IsShared()) options.grace = options.lease;
     lease_ = std::make_unique<FrontendLease>(stores_->frontends(), stores_->jobs(), clocks_.steady, std::move(options));
   }
 
@@ -246,6 +253,7 @@ class EmbeddedFrontend : public Frontend {
         .events = *events_,
         .artifacts = home_->artifacts(),
         .housekeeper = *housekeeper_,
+        .client_left = [this](const JobId& id) { ClientLeft(id); },
         .metrics = job_metrics_,
         .gauges = metrics_,
         .disk = *disk_,
@@ -265,7 +273,7 @@ class EmbeddedFrontend : public Frontend {
               dispatcher_->EstimateShape(model, generation, std::move(done));
             },
         .absence = [this] { return groups_.WhatIsAbsent(); },
-        .waits_for = [this](const std::string& model) { return WaitsFor(model); },
+        .waits_for = [this](const std::string& model) { return IsShared() ? "" : groups_.WaitsFor(model); },
         .comes_back = [this](const std::string& model,
                              const std::string& lora) { return groups_.ComesBack(model, lora); }});
   }
@@ -295,8 +303,10 @@ class EmbeddedFrontend : public Frontend {
     if (health_server_ != nullptr) health_server_->SetReady((health.ready || IsShared()) && kept, health.groups);
   }
 
+  void ClientLeft(const JobId& id) {
+    shared_clients_ != nullptr ? shared_clients_->Left(id) : housekeeper_->ClientLeft(id);
+  }
   bool IsShared() const { return stores_->is_shared(); }  // groups of other frontends run this one's jobs, too
-  std::string WaitsFor(const std::string& model) const { return IsShared() ? "" : groups_.WaitsFor(model); }
   absl::Status CheckReady() {
     if (draining_) return absl::UnavailableError("draining");
     KINORA_RETURN_IF_ERROR(stores_->CheckState());
@@ -411,8 +421,9 @@ class EmbeddedFrontend : public Frontend {
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();
     if (home_ != nullptr) home_->Stop();  // ends what would hold up the threads below
-    if (comparison_ != nullptr) comparison_->Stop();
+    comparison_.Stop();
     if (shared_events_ != nullptr) shared_events_->Stop();
+    if (shared_clients_ != nullptr) shared_clients_->Stop();
     if (lease_ != nullptr) lease_->Stop();
     if (stores_ != nullptr) stores_->jobs().Flush();  // its last scan uses the dispatcher and the housekeeper
     if (housekeeper_ != nullptr) housekeeper_->Stop();
@@ -440,7 +451,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<ArtifactHome> home_;
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
-  std::unique_ptr<EventLoop> comparison_;  // of a bucket with the store
+  EventLoop comparison_{clocks_.steady};  // of a bucket with the store
   std::unique_ptr<EventLanes> disk_;
   std::unique_ptr<InputStore> inputs_;  // declared before stores_, whose callbacks may use it
   std::unique_ptr<Stores> stores_;
@@ -451,6 +462,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<ResumeFiles> points_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
+  std::unique_ptr<SharedClients> shared_clients_;  // null: this frontend has all clients
   std::unique_ptr<FrontendLease> lease_;
   CallSlots downloads_{"downloads", config_.max_downloads(), config_.max_downloads_per_client(),
                        [this](int open) { metrics_.downloads.Set(open); }};

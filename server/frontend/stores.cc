@@ -32,6 +32,7 @@ class SqliteStores : public Stores {
   CatalogueStore& catalogue() override { return catalogue_; }
   InputRecords& inputs() override { return inputs_; }
   FrontendRecords& frontends() override { return frontends_; }
+  SharedClientRecords* shared_clients() override { return nullptr; }
   bool is_new() const override { return is_new_; }
   bool is_database() const override { return false; }
   bool is_shared() const override { return false; }
@@ -88,6 +89,7 @@ class DatabaseStores : public Stores {
   CatalogueStore& catalogue() override { return stores_->catalogue(); }
   InputRecords& inputs() override { return stores_->inputs(); }
   FrontendRecords& frontends() override { return stores_->frontends(); }
+  SharedClientRecords* shared_clients() override { return shared_ ? &stores_->shared_clients() : nullptr; }
   bool is_new() const override { return stores_->is_new(); }
   bool is_database() const override { return true; }
   bool is_shared() const override { return shared_; }
@@ -104,7 +106,8 @@ class DatabaseStores : public Stores {
 absl::StatusOr<std::unique_ptr<Stores>> OpenPostgres(const v1::FrontendConfig& config, StoresOptions options) {
   PostgresOptions of_database{.url = StoreOf(config), .rules = options.rules, .listener = std::move(options.listener)};
   KINORA_ASSIGN_OR_RETURN(of_database.driver, OpenPostgresDriver());
-  of_database.use = options.shares ? DatabaseUse::kShared : DatabaseUse::kAlone;
+  of_database.use = options.shared_place.empty() ? DatabaseUse::kAlone : DatabaseUse::kShared;
+  of_database.place = options.shared_place;
   of_database.grace = of_database.lock_patience = absl::Seconds(config.lease_seconds());
   auto stores = std::make_unique<DatabaseStores>(std::move(options.watch), std::move(options.on_lost));
   KINORA_RETURN_IF_ERROR(stores->Open(std::move(of_database)));

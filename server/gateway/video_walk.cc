@@ -53,14 +53,15 @@ void VideoWalk::Run() {
       if (source.videos.empty()) continue;
       if (first == nullptr || ComesBefore(source.videos.front(), first->videos.front())) first = &source;
     }
-    const bool is_listed =
-        first != nullptr && !page_.videos.empty() && page_.videos.back().id() == first->videos.front().id();
-    if (is_listed) {  // by another frontend, which shares the store of jobs with this one
+    if (first != nullptr &&
+        listed_.contains(
+            first->videos.front().id())) {  // by another frontend, which shares the store of jobs with this one
       first->videos.pop_front();
       continue;
     }
     page_.has_more = first != nullptr;
     if (first == nullptr || static_cast<int>(page_.videos.size()) == listing_.limit) return on_page_(std::move(page_));
+    listed_.insert(first->videos.front().id());
     page_.videos.push_back(std::move(first->videos.front()));
     first->videos.pop_front();
   }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class VideoWalk : public std::enable_shared_from_this<VideoWalk> {
   std::vector<Source> sources_;
   v1::Video after_;  // with several frontends: the job `listing_.after`
   VideoPage page_;
+  std::set<std::string> listed_;  // in page_
 };
 
 }  // namespace kinora

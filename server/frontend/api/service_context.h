@@ -34,6 +34,7 @@ struct ServiceContext {
   EventSource& events;
   ArtifactStore& artifacts;
   Housekeeper& housekeeper;
+  std::function<void(const JobId&)> client_left;  // of a job that ends without one
   JobMetrics& metrics;
   FrontendMetrics& gauges;
   EventLanes& disk;  // reads artifacts

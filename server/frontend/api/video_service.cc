@@ -58,7 +58,7 @@ class VideoService : public MethodService {
 
   ReplyStream<v1::VideoEvent>* Generate(grpc::CallbackServerContext& call, const v1::CreateVideoRequest& request) {
     WatchReactor::LeftListener on_left;
-    if (!request.detach()) on_left = [this](const JobId& id) { context_.housekeeper.ClientLeft(id); };
+    if (!request.detach()) on_left = [this](const JobId& id) { context_.client_left(id); };
     auto reactor = WatchReactor::Make(context_, std::move(on_left));
     Admit(context_, request, /*tied=*/true, [&call, reactor](absl::StatusOr<Created> created) {
       if (!created.ok()) return reactor->Fail(created.status());

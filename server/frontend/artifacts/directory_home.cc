@@ -17,6 +17,7 @@ absl::StatusOr<std::unique_ptr<ArtifactHome>> DirectoryHome::Open(const std::str
   FileDescriptor lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.ok()) return FileError(folder, "open");
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return FileError(folder, "lock");
     return absl::FailedPreconditionError(
         absl::StrCat("artifacts: ", folder, " is in use by another frontend; stop it or choose another folder"));
   }

@@ -282,6 +282,7 @@ void WorkerGroup::Start(const v1::Run& run, absl::Time now) {
   cancel_time_ = absl::InfiniteFuture();
   last_progress_ = now;
   expected_step_ = absl::ZeroDuration();
+  unanswered_.clear();  // of an earlier run
   v1::FrontendMessage message;
   *message.mutable_run() = run;
   Broadcast(message);

@@ -23,7 +23,8 @@ class InputRecords {
  public:
   virtual ~InputRecords() = default;
 
-  // Replaces the record of the same key.
+  // Replaces the record of the same key. If the records are shared, an incomplete one does not replace a complete one,
+  // and the later expiry stays.
   virtual void PutInput(const InputRecord& input, Finished done) = 0;
   // Removes the record; OK if there is none. Aborted: it is complete and has not expired at `now`, so another frontend
   // has put it since.

@@ -171,11 +171,13 @@ void InputStore::Store(const InputRecord& record, Finished done) {
   if (before.media_type.empty()) entry.record.media_type.clear();
   entry.stored_expiry = record.expiry;
   taken_ += record.bytes - before.bytes;
+  entry.change = ++changes_;
   records_.PutInput(
       record, [this, before = std::move(before), record = record, done = std::move(done)](absl::Status status) mutable {
         Post([this, before = std::move(before), record = std::move(record), status = std::move(status),
               done = std::move(done)]() mutable {
           Entry& stored = entries_[record.sha256];
+          stored.change = ++changes_;
           if (status.ok()) {
             stored.record.media_type = record.media_type;
             if (!record.media_type.empty()) stored.file_is_there = true;
@@ -353,12 +355,15 @@ void InputStore::Release(const std::string& sha256, int64_t left) {
   if (entry->record.expiry == absl::InfinitePast()) Remove(sha256);  // discarded; Sweep handles expired ones
 }
 
-// Removes the record first; the next start removes files without one.
+// Removes the record first; the next start removes files without one. Nothing is stored of an incomplete input, or
+// another frontend has stored it.
 void InputStore::Remove(const std::string& sha256) {
-  FindEntry(sha256)->busy = true;
-  records_.RemoveInput(sha256, loop_.Now(), [this, sha256](absl::Status status) {
-    files_.Next().Post([this, sha256, status = std::move(status)]() mutable {
-      if (status.ok()) status = artifacts_.Delete(InputKey(sha256));
+  Entry* entry = FindEntry(sha256);
+  entry->busy = true;
+  const bool stored = !entry->record.media_type.empty();
+  records_.RemoveInput(sha256, loop_.Now(), [this, sha256, stored](absl::Status status) {
+    files_.Next().Post([this, sha256, stored, status = std::move(status)]() mutable {
+      if (status.ok() && stored) status = artifacts_.Delete(InputKey(sha256));
       Post([this, sha256, status = std::move(status)] { FinishRemove(sha256, status); });
     });
   });
@@ -366,11 +371,11 @@ void InputStore::Remove(const std::string& sha256) {
 
 void InputStore::FinishRemove(const std::string& sha256, const absl::Status& status) {
   Entry* entry = FindEntry(sha256);
-  entry->busy = false;
-  if (absl::IsAborted(status)) return Look({sha256}, [] {});  // another frontend has it
+  entry->busy = absl::IsCancelled(status) || (!status.ok() && !absl::IsAborted(status));  // until the next try
+  if (absl::IsAborted(status)) return Look({sha256}, [] {});                              // another frontend has it
   if (!status.ok()) {
-    return Log(Severity::kError, "input_not_removed",
-               {{"input", sha256}, {"why", std::string(status.message())}});  // the next sweep tries again
+    loop_.PostAt(loop_.Now() + rules_.sweep_interval, [this, sha256] { Remove(sha256); });
+    return Log(Severity::kError, "input_not_removed", {{"input", sha256}, {"why", std::string(status.message())}});
   }
   parts_.Remove(sha256);
   taken_ -= entry->record.bytes;
@@ -404,6 +409,7 @@ void InputStore::RemoveUnused(const std::vector<std::string>& expired, const std
     if (entry == nullptr || entry->busy || std::max(entry->record.expiry, entry->named_until) > now) continue;
     if (used.contains(sha256)) {
       entry->record.expiry = now + 2 * rules_.sweep_interval;
+      if (records_.is_shared()) records_.PutInput(entry->record, [](const absl::Status&) {});
     } else {
       Remove(sha256);
     }

@@ -104,6 +104,7 @@ class InputStore {
     bool busy = false;                                // being uploaded or removed
     absl::Time stored_expiry = absl::InfinitePast();  // for a part: expiry in the stored record
     absl::Time named_until = absl::InfinitePast();
+    int64_t change = 0;                         // the last one here: what was read of shared records before is old
     absl::StatusOr<bool> file_is_there = true;  // of a complete input, with the right length, as Look found last
   };
 
@@ -115,8 +116,8 @@ class InputStore {
   // if the records are shared, what other frontends have stored.
   void Look(const std::vector<std::string>& inputs, EventLoop::Task then);
   void LookAtFiles(const std::vector<std::string>& inputs, EventLoop::Task then);
-  // Takes over the records of other frontends. found: those of `asked` that there are.
-  void Adopt(const std::vector<std::string>& asked, std::vector<InputRecord> found);
+  // Takes over the records of other frontends. found: those of `asked` that there were when `changes_` was `as_of`.
+  void Adopt(int64_t as_of, const std::vector<std::string>& asked, std::vector<InputRecord> found);
   void ExtendShared(Entry& entry);  // so that no frontend removes it while the request becomes a job
   void SetFile(const InputRecord& record, const absl::StatusOr<int64_t>& bytes);
   void FinishFind(const std::string& sha256, Done<v1::Input> done);
@@ -153,6 +154,7 @@ class InputStore {
   const InputRules rules_;
   absl::flat_hash_map<std::string, Entry> entries_;  // by sha256
   int64_t taken_ = 0, coming_ = 0;                   // of the quota; bytes that open uploads have still to write
+  int64_t changes_ = 0;                              // of entries
   LogLimit lost_;                                    // for the log lines about files that are missing or damaged
   EventLoop loop_;                                   // its tasks use the members above
   EventLanes disk_, files_;                          // store whole files; look for files and delete them

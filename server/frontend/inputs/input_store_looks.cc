@@ -10,21 +10,23 @@ namespace kinora {
 
 void InputStore::Look(const std::vector<std::string>& inputs, EventLoop::Task then) {
   if (!records_.is_shared()) return LookAtFiles(inputs, std::move(then));
-  auto on_found = [this, inputs, then = std::move(then)](absl::StatusOr<std::vector<InputRecord>> found) mutable {
-    Post([this, inputs, found = std::move(found), then = std::move(then)]() mutable {
-      if (found.ok()) Adopt(inputs, *std::move(found));  // or the database is away: what is known counts
+  auto on_found = [this, inputs, as_of = changes_,
+                   then = std::move(then)](absl::StatusOr<std::vector<InputRecord>> found) mutable {
+    Post([this, inputs, as_of, found = std::move(found), then = std::move(then)]() mutable {
+      if (found.ok()) Adopt(as_of, inputs, *std::move(found));  // or the database is away: what is known counts
       LookAtFiles(inputs, std::move(then));
     });
   };
   records_.FindInputs(inputs, std::move(on_found));
 }
 
-void InputStore::Adopt(const std::vector<std::string>& asked, std::vector<InputRecord> found) {
+void InputStore::Adopt(int64_t as_of, const std::vector<std::string>& asked, std::vector<InputRecord> found) {
   absl::flat_hash_map<std::string, InputRecord> records;
   for (InputRecord& record : found) records[record.sha256] = std::move(record);
   for (const std::string& sha256 : asked) {
     Entry* entry = FindEntry(sha256);
-    if (entry != nullptr && entry->busy) continue;  // an upload here puts its own record
+    // An upload here puts its own record.
+    if (entry != nullptr && (entry->busy || entry->change > as_of)) continue;
     const auto record = records.find(sha256);
     const int64_t before = entry == nullptr ? 0 : entry->record.bytes;
     if (record == records.end()) {
@@ -34,10 +36,11 @@ void InputStore::Adopt(const std::vector<std::string>& asked, std::vector<InputR
       continue;
     }
     taken_ += record->second.bytes - before;
+    const bool was_part = entry != nullptr && entry->record.media_type.empty();
     Entry& adopted = entries_[sha256];
     adopted.record = record->second;
     adopted.stored_expiry = adopted.record.expiry;
-    if (!adopted.record.media_type.empty()) parts_.Remove(sha256);
+    if (was_part && !adopted.record.media_type.empty()) parts_.Remove(sha256);
   }
   Count();
 }
@@ -84,13 +87,15 @@ void InputStore::SetFile(const InputRecord& record, const absl::StatusOr<int64_t
 void InputStore::Sweep() {
   loop_.PostAt(loop_.Now() + rules_.sweep_interval, [this] { Sweep(); });
   if (!records_.is_shared()) return RemoveExpired();
-  records_.Inputs([this](absl::StatusOr<std::vector<InputRecord>> inputs) {
+  records_.Inputs([this, as_of = changes_](absl::StatusOr<std::vector<InputRecord>> inputs) {
     if (!inputs.ok()) return;  // the next sweep retries
-    Post([this, inputs = *std::move(inputs)]() mutable {
+    Post([this, as_of, inputs = *std::move(inputs)]() mutable {
       std::vector<std::string> all;
       for (const auto& [sha256, entry] : entries_) all.push_back(sha256);
-      for (const InputRecord& record : inputs) all.push_back(record.sha256);
-      Adopt(all, std::move(inputs));
+      for (const InputRecord& record : inputs) {
+        if (!entries_.contains(record.sha256)) all.push_back(record.sha256);
+      }
+      Adopt(as_of, all, std::move(inputs));
       RemoveExpired();
     });
   });

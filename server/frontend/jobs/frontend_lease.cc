@@ -25,7 +25,10 @@ FrontendLease::FrontendLease(FrontendRecords& records, JobStore& store, Clock& s
       options_(std::move(options)),
       failures_(absl::Minutes(1), steady),
       loop_(loop != nullptr ? std::move(loop) : std::make_unique<EventLoop>(steady)) {
-  loop_->Post([this] { Renew(); });
+  loop_->Post([this] {
+    trusted_ = loop_->Now() + options_.grace;
+    Renew();
+  });
 }
 
 void FrontendLease::LogFailure(const absl::Status& status) {
@@ -37,8 +40,11 @@ void FrontendLease::LogFailure(const absl::Status& status) {
 // After a failure the next renewal follows as usual.
 void FrontendLease::Renew() {
   records_.PutFrontend(options_.id, options_.address, options_.lease, [this](const absl::Status& renewed) {
-    if (!renewed.ok()) return LogFailure(renewed);
-    loop_->Post([this] { FindLostClients(); });
+    if (!renewed.ok()) LogFailure(renewed);
+    loop_->Post([this, renewed = renewed.ok()] {
+      if (!renewed) trusted_ = loop_->Now() + options_.grace;
+      if (renewed && loop_->Now() >= trusted_) FindLostClients();
+    });
   });
   loop_->PostAt(loop_->Now() + options_.lease / 3, [this] {
     Renew();

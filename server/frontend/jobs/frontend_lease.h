@@ -23,6 +23,9 @@ struct FrontendLeaseOptions {
   FrontendId id;
   std::string address;
   absl::Duration lease = absl::Seconds(30);
+  // For how long after the start, or after a renewal that failed, others count as alive: they may need as long to renew
+  // their own leases.
+  absl::Duration grace = absl::ZeroDuration();
   // Called for jobs that another frontend ran; they are still RUNNING. Not for those of JobStore::Unfinished at the
   // start, which the caller recovers.
   std::function<void(const UnfinishedJob& job)> on_lost_run;
@@ -48,6 +51,7 @@ class FrontendLease {
   FrontendRecords& records_;
   JobStore& store_;
   const FrontendLeaseOptions options_;
+  absl::Time trusted_;  // from when on leases of others count; on the loop
   LogLimit failures_;
   const std::unique_ptr<Executor> loop_;  // last: its thread ends before other members are destroyed
 };

@@ -1,6 +1,7 @@
 #include "server/frontend/jobs/shared_events.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -43,14 +44,20 @@ void SharedEvents::ReadNext() {
   if (to_read_.empty()) return PollLater();
   const auto [id, heard] = to_read_.back();
   to_read_.pop_back();
-  store_.EventsAfter(id, heard, [this](absl::StatusOr<JobHistory> history) {
-    loop_->Post([this, history = std::move(history)]() mutable { OnRead(std::move(history)); });
+  store_.EventsAfter(id, heard, [this, id = id](absl::StatusOr<JobHistory> history) {
+    loop_->Post([this, id, history = std::move(history)]() mutable { OnRead(id, std::move(history)); });
   });
 }
 
 // The last event suffices: a watch that misses others reads them. After an error the next poll follows as usual.
-void SharedEvents::OnRead(absl::StatusOr<JobHistory> history) {
+void SharedEvents::OnRead(const JobId& id, absl::StatusOr<JobHistory> history) {
   if (history.ok() && !history->events.empty()) Hear(history->events.back());
+  if (absl::IsNotFound(history.status())) {  // another frontend has deleted it: its watches read, and end
+    v1::VideoEvent behind_all;
+    behind_all.set_video_id(id);
+    behind_all.set_sequence(std::numeric_limits<int64_t>::max());
+    hub_.Publish(behind_all);
+  }
   ReadNext();
 }
 

@@ -1,5 +1,5 @@
-// The events of a store that several frontends write. Each tells the others what it commits, but such news may get
-// lost, so the events of watched jobs are also read at intervals. Thread-safe.
+// The events of a store that several frontends write. What others commit for watched jobs is read at intervals.
+// Thread-safe.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SHARED_EVENTS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SHARED_EVENTS_H_
 
@@ -37,7 +37,7 @@ class SharedEvents : public EventSource {
   void PollLater();
   void Poll();
   void ReadNext();
-  void OnRead(absl::StatusOr<JobHistory> history);
+  void OnRead(const JobId& id, absl::StatusOr<JobHistory> history);
 
   EventHub& hub_;
   JobStore& store_;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -22,10 +23,13 @@ class PostgresLock {
  public:
   static constexpr absl::Duration kProbe = absl::Seconds(5);  // how often it checks that its connection has it
 
-  // FailedPrecondition: another process has held it for all of `patience`, alone if both uses are not kShared. on_lost:
-  // called once if another process has taken it so while the database was away from this one; on the lock's thread.
+  // place: where this process has what all that share the database must have in one place, such as artifacts; a text
+  // without secrets. FailedPrecondition: another process has held it for all of `patience`, alone if both uses are not
+  // kShared, or has another place. on_lost: called once if another process has taken it so while the database was away
+  // from this one; on the lock's thread.
   static absl::StatusOr<std::unique_ptr<PostgresLock>> Take(const SqlSessionOptions& options, DatabaseUse use,
-                                                            absl::Duration patience, std::function<void()> on_lost);
+                                                            const std::string& place, absl::Duration patience,
+                                                            std::function<void()> on_lost);
   ~PostgresLock() { StopWatching(); }  // frees it
   void StopWatching();                 // ends calls of on_lost, and keeps the lock; idempotent
 
@@ -33,6 +37,8 @@ class PostgresLock {
   PostgresLock(const SqlSessionOptions& options, DatabaseUse use, std::function<void()> on_lost);
   // Takes it unless this session has it, and returns whether it has. Errors: the database is away until `deadline`.
   absl::StatusOr<bool> TryTake(absl::Time deadline);
+  // Holds a second lock, named after its place, beside which there must be none of another.
+  absl::Status TakePlace(absl::Time deadline);
   // Whether another process has had it.
   absl::StatusOr<bool> IsTaken();
   void Keep();
@@ -40,6 +46,7 @@ class PostgresLock {
   Clock& steady_;
   absl::Notification stop_;
   const DatabaseUse use_;
+  int64_t place_ = 0;  // a digest of 28 bits; 0: none
   SqlSession session_;
   int64_t epoch_ = 0;
   const std::function<void()> on_lost_;

@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<PostgresStoreRows>> PostgresStoreRows::Open(const
   KINORA_RETURN_IF_ERROR(PreparePostgresSchema(first, options.steady->Now() + kPatience, use).status());
   options.greeting = kPostgresGreeting;
   std::unique_ptr<PostgresStoreRows> rows(new PostgresStoreRows(options));
-  KINORA_ASSIGN_OR_RETURN(rows->lock_, PostgresLock::Take(options, DatabaseUse::kAlone, kLockPatience,
+  KINORA_ASSIGN_OR_RETURN(rows->lock_, PostgresLock::Take(options, DatabaseUse::kAlone, /*place=*/"", kLockPatience,
                                                           [lost = rows->lost_] { *lost = true; }));
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/frontend/postgres/postgres_schema.h"
@@ -30,6 +31,16 @@ SqlPoolOptions PoolOf(const PostgresOptions& options, SqlHealth& health) {
 
 absl::Status RunOne(SqlTransaction& transaction, const char* sql, const SqlValues& values) {
   return transaction.Run(sql, values).status();
+}
+
+Done<std::vector<JobId>> WhetherAny(Done<bool> done) {
+  return [done = std::move(done)](const absl::StatusOr<std::vector<JobId>>& jobs) mutable {
+    if (jobs.ok()) {
+      done(!jobs->empty());
+    } else {
+      done(jobs.status());
+    }
+  };
 }
 
 std::vector<InputRecord> InputsOf(const SqlRows& rows) {
@@ -143,14 +154,22 @@ void PostgresCatalogueStore::Speeds(const std::string& place, Done<v1::SpeedHist
       std::move(done));
 }
 
+// What another frontend has stored stays: that the input is complete, and a later expiry.
+constexpr char kMergeInput[] =
+    "INSERT INTO inputs (sha256, bytes, media_type, expire_micros) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (sha256) DO UPDATE SET bytes = excluded.bytes, "
+    "media_type = CASE WHEN excluded.media_type = '' THEN inputs.media_type ELSE excluded.media_type END, "
+    "expire_micros = greatest(excluded.expire_micros, inputs.expire_micros)";
+constexpr char kReplaceInput[] =
+    "INSERT INTO inputs (sha256, bytes, media_type, expire_micros) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (sha256) DO UPDATE SET bytes = excluded.bytes, media_type = excluded.media_type, "
+    "expire_micros = excluded.expire_micros";
+
 void PostgresInputRecords::PutInput(const InputRecord& input, Finished done) {
   pool_.Write(
       kInputs,
-      [input](SqlTransaction& transaction) {
-        return RunOne(transaction,
-                      "INSERT INTO inputs (sha256, bytes, media_type, expire_micros) VALUES ($1, $2, $3, $4) "
-                      "ON CONFLICT (sha256) DO UPDATE SET bytes = excluded.bytes, media_type = excluded.media_type, "
-                      "expire_micros = excluded.expire_micros",
+      [input, sql = shared_ ? kMergeInput : kReplaceInput](SqlTransaction& transaction) {
+        return RunOne(transaction, sql,
                       {input.sha256, input.bytes, input.media_type, absl::ToUnixMicros(input.expiry)});
       },
       std::move(done));
@@ -221,30 +240,67 @@ void PostgresFrontendRecords::EndOtherLeases(const FrontendId& id, Finished done
       std::move(done));
 }
 
-// Locks the jobs in the order of their IDs, so that two frontends that take them at once do not wait for each other.
-void PostgresFrontendRecords::TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) {
-  auto taken = std::make_shared<std::vector<JobId>>();
+void PostgresFrontendRecords::Change(const char* sql, SqlValues values, Done<std::vector<JobId>> done) {
+  auto changed = std::make_shared<std::vector<JobId>>();
   pool_.Write(
       kFrontends,
-      [id, taken](SqlTransaction& transaction) -> absl::Status {
-        KINORA_ASSIGN_OR_RETURN(
-            const SqlRows rows,
-            transaction.Run("WITH lost AS (SELECT id FROM jobs WHERE tied_to <> '' AND hidden = 0 AND tied_to NOT IN "
-                            "(SELECT id FROM frontends WHERE lease_micros > kinora_now()) ORDER BY id "
-                            "FOR NO KEY UPDATE), "
-                            "taken AS (UPDATE jobs SET tied_to = $1 FROM lost WHERE jobs.id = lost.id "
-                            "RETURNING jobs.id) SELECT id FROM taken ORDER BY id",
-                            {id}));
-        taken->clear();
-        for (int row = 0; row < rows.size(); ++row) taken->push_back(rows.Bytes(row, 0));
+      [sql, values = std::move(values), changed](SqlTransaction& transaction) -> absl::Status {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction.Run(sql, values));
+        changed->clear();
+        for (int row = 0; row < rows.size(); ++row) changed->push_back(rows.Bytes(row, 0));
         return absl::OkStatus();
       },
-      [taken, done = std::move(done)](const absl::Status& status) mutable {
+      [changed, done = std::move(done)](const absl::Status& status) mutable {
         if (status.ok()) {
-          done(std::move(*taken));
+          done(std::move(*changed));
         } else {
           done(status);
         }
+      });
+}
+
+// Locks the jobs in the order of their IDs, so that two frontends that take them at once do not wait for each other.
+void PostgresFrontendRecords::TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) {
+  Change(
+      "WITH lost AS (SELECT id FROM jobs WHERE tied_to <> '' AND hidden = 0 AND ltrim(tied_to, '~') NOT IN "
+      "(SELECT id FROM frontends WHERE lease_micros > kinora_now()) ORDER BY id FOR NO KEY UPDATE), "
+      "taken AS (UPDATE jobs SET tied_to = $1 FROM lost WHERE jobs.id = lost.id RETURNING jobs.id) "
+      "SELECT id FROM taken ORDER BY id",
+      {id}, std::move(done));
+}
+
+// An offered client is tied to "~<frontend>".
+void PostgresFrontendRecords::OfferClient(const JobId& job, const FrontendId& id, Done<bool> done) {
+  Change("UPDATE jobs SET tied_to = '~' || $2 WHERE id = $1 AND tied_to = $2 AND hidden = 0 RETURNING id", {job, id},
+         WhetherAny(std::move(done)));
+}
+
+void PostgresFrontendRecords::EndOffer(const JobId& job, const FrontendId& id, Done<bool> done) {
+  Change("UPDATE jobs SET tied_to = $2 WHERE id = $1 AND tied_to = '~' || $2 AND hidden = 0 RETURNING id", {job, id},
+         WhetherAny(std::move(done)));
+}
+
+void PostgresFrontendRecords::TakeOffered(const std::vector<JobId>& jobs, const FrontendId& id,
+                                          Done<std::vector<JobId>> done) {
+  pool_.Read<std::vector<JobId>>(  // there are offers seldom, and writers wait for each other
+      [jobs](SqlTransaction& transaction) -> absl::StatusOr<std::vector<JobId>> {
+        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
+                                transaction.Run("SELECT id FROM jobs WHERE tied_to <> '' AND "
+                                                "tied_to LIKE '~%' AND id = ANY(string_to_array($1, "
+                                                "','))",
+                                                {absl::StrJoin(jobs, ",")}));
+        std::vector<JobId> offered;
+        for (int row = 0; row < rows.size(); ++row) offered.push_back(rows.Bytes(row, 0));
+        return offered;
+      },
+      [this, id, done = std::move(done)](absl::StatusOr<std::vector<JobId>> offered) mutable {
+        if (!offered.ok() || offered->empty()) return done(std::move(offered));
+        Change(
+            "WITH offered AS (SELECT id FROM jobs WHERE tied_to LIKE '~%' AND tied_to <> '' AND hidden = 0 AND "
+            "id = ANY(string_to_array($1, ',')) ORDER BY id FOR NO KEY UPDATE), "
+            "taken AS (UPDATE jobs SET tied_to = $2 FROM offered WHERE jobs.id = offered.id RETURNING jobs.id) "
+            "SELECT id FROM taken ORDER BY id",
+            {absl::StrJoin(*offered, ","), id}, std::move(done));
       });
 }
 
@@ -255,8 +311,8 @@ absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(const Postg
   KINORA_ASSIGN_OR_RETURN(const bool is_new, PreparePostgresSchema(session, options.steady->Now() + kStartPatience));
   std::unique_ptr<PostgresLock> lock;
   if (options.on_taken) {
-    KINORA_ASSIGN_OR_RETURN(
-        lock, PostgresLock::Take(SessionOf(options), options.use, options.lock_patience, options.on_taken));
+    KINORA_ASSIGN_OR_RETURN(lock, PostgresLock::Take(SessionOf(options), options.use, options.place,
+                                                     options.lock_patience, options.on_taken));
   }
   std::unique_ptr<PostgresStores> stores(new PostgresStores(options));
   stores->is_new_ = is_new;
@@ -264,8 +320,10 @@ absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(const Postg
       kSessions,
       [](SqlTransaction& transaction) {
         constexpr absl::Duration kLongGone = absl::Hours(24 * 7);
-        return RunOne(transaction, "DELETE FROM sessions WHERE micros < kinora_now() - $1",
-                      {absl::ToInt64Microseconds(kLongGone)});
+        const int64_t micros = absl::ToInt64Microseconds(kLongGone);
+        KINORA_RETURN_IF_ERROR(
+            RunOne(transaction, "DELETE FROM frontends WHERE lease_micros < kinora_now() - $1", {micros}));
+        return RunOne(transaction, "DELETE FROM sessions WHERE micros < kinora_now() - $1", {micros});
       },
       [](const absl::Status&) {});  // the next start tries again
   stores->lock_ = std::move(lock);

@@ -13,6 +13,7 @@
 #include "server/frontend/jobs/catalogue_store.h"
 #include "server/frontend/jobs/frontend_records.h"
 #include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/shared_clients.h"
 #include "server/frontend/jobs/table_job_store.h"
 #include "server/frontend/postgres/postgres_job_tables.h"
 #include "server/frontend/postgres/postgres_lock.h"
@@ -34,6 +35,7 @@ struct PostgresOptions {
   Clock* steady = &Clock::Steady();
   // Called once if another frontend has taken the database while it was away (postgres_lock.h). Null: no lock.
   std::function<void()> on_taken{};
+  std::string place{};                    // postgres_lock.h
   DatabaseUse use = DatabaseUse::kAlone;  // Open waits for `lock_patience` while others use it otherwise
   absl::Duration lock_patience = absl::Seconds(30);
 };
@@ -88,15 +90,21 @@ class PostgresInputRecords : public InputRecords {
   const bool shared_;
 };
 
-class PostgresFrontendRecords : public FrontendRecords {
+class PostgresFrontendRecords : public FrontendRecords, public SharedClientRecords {
  public:
   explicit PostgresFrontendRecords(SqlPool& pool) : pool_(pool) {}
 
   void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) override;
   void EndOtherLeases(const FrontendId& id, Finished done) override;
   void TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) override;
+  void OfferClient(const JobId& job, const FrontendId& id, Done<bool> done) override;
+  void EndOffer(const JobId& job, const FrontendId& id, Done<bool> done) override;
+  void TakeOffered(const std::vector<JobId>& jobs, const FrontendId& id, Done<std::vector<JobId>> done) override;
 
  private:
+  // Runs a change of jobs whose statement returns their IDs.
+  void Change(const char* sql, SqlValues values, Done<std::vector<JobId>> done);
+
   SqlPool& pool_;
 };
 
@@ -111,6 +119,7 @@ class PostgresStores {
   CatalogueStore& catalogue() { return catalogue_; }
   InputRecords& inputs() { return inputs_; }
   FrontendRecords& frontends() { return frontends_; }
+  SharedClientRecords& shared_clients() { return frontends_; }
 
   bool is_new() const { return is_new_; }  // had no schema before Open
   absl::Duration Unwritable() const { return health_.Unwritable(); }

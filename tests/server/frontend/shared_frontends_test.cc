@@ -235,6 +235,76 @@ TEST_F(SharedFrontends, KillNineOfOneLeavesItsJobsToTheOther) {
   EXPECT_EQ(a->AwaitEnd(id).state(), v1::Video::COMPLETED);
 }
 
+// As behind an address for both, which leads a client elsewhere when its stream breaks.
+TEST_F(SharedFrontends, AClientThatWatchesOnAtAnotherKeepsItsJobAndOneThatIsGoneDoesNot) {
+  const auto a = Serve({"--disconnect-grace-seconds=0.5"}), b = Serve({"--disconnect-grace-seconds=0.5"});
+  const auto worker = b->Join("one");
+  const auto generate = [&] {  // and breaks the stream
+    v1::CreateVideoRequest request;
+    request.mutable_generation()->set_prompt("a kite");
+    grpc::ClientContext context;
+    const auto stream = a->stub().GenerateVideo(&context, request);
+    v1::VideoEvent event;
+    EXPECT_TRUE(stream->Read(&event));
+    context.TryCancel();
+    while (stream->Read(&event)) continue;
+    stream->Finish();
+    return event.video_id();
+  };
+  const std::string kept = generate();
+  const v1::Run run = worker->AwaitRun();
+  grpc::ClientContext context;
+  v1::WatchVideoRequest request;
+  request.set_id(kept);
+  auto watch = b->stub().WatchVideo(&context, request);
+  const std::string left = generate();  // waits behind the other
+  EXPECT_TRUE(Eventually([&] { return a->Get(left).has_end_time(); }));
+  EXPECT_EQ(a->Get(left).state(), v1::Video::CANCELLED);
+  EXPECT_EQ(a->Get(kept).state(), v1::Video::RUNNING) << "it was left before the other";
+
+  context.TryCancel();
+  v1::VideoEvent event;
+  while (watch->Read(&event)) continue;
+  watch->Finish();
+  EXPECT_TRUE(worker->Next().has_cancel()) << "now nobody watches";
+  worker->End(run, absl::CancelledError("cancelled"));
+  EXPECT_EQ(a->AwaitEnd(kept).state(), v1::Video::CANCELLED);
+}
+
+TEST_F(SharedFrontends, AWatchOfAJobThatAnotherDeletesEnds) {
+  const auto a = Serve(), b = Serve();
+  const std::string id = [&] {
+    const auto worker = b->Join("one");
+    return a->Create();
+  }();
+  std::thread watcher([&] {
+    v1::WatchVideoRequest request;
+    request.set_id(id);
+    grpc::ClientContext context;
+    const auto watch = b->stub().WatchVideo(&context, request);
+    v1::VideoEvent event;
+    while (watch->Read(&event)) continue;
+    watch->Finish();
+  });
+  v1::DeleteVideoRequest deletion;
+  deletion.set_id(id);
+  deletion.set_cancel(true);
+  google::protobuf::Empty empty;
+  grpc::ClientContext context;
+  EXPECT_TRUE(a->stub().DeleteVideo(&context, deletion, &empty).ok());
+  watcher.join();
+}
+
+TEST_F(SharedFrontends, AFrontendWithAnotherBucketIsKeptOut) {
+  const auto a = Serve();
+  flags_[3] += "-other";
+  SharingFrontend other;
+  std::vector<std::string> arguments = {"--state-directory", other.File("state")};
+  arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  EXPECT_EQ(other.Run(arguments), 1);
+  EXPECT_THAT(other.LogText(), HasSubstr("another frontend uses the database with artifacts elsewhere"));
+}
+
 TEST_F(SharedFrontends, AFrontendWithAFolderOfItsOwnIsKeptOut) {
   const auto a = Serve();
   SharingFrontend alone;
