@@ -40,10 +40,12 @@ void FrontendLease::LogFailure(const absl::Status& status) {
 // After a failure the next renewal follows as usual.
 void FrontendLease::Renew() {
   records_.PutFrontend(options_.id, options_.address, options_.lease, [this](const absl::Status& renewed) {
-    if (!renewed.ok()) LogFailure(renewed);
-    loop_->Post([this, renewed = renewed.ok()] {
-      if (!renewed) trusted_ = loop_->Now() + options_.grace;
-      if (renewed && loop_->Now() >= trusted_) FindLostClients();
+    if (!renewed.ok()) {
+      LogFailure(renewed);
+      return loop_->Post([this] { trusted_ = loop_->Now() + options_.grace; });
+    }
+    loop_->Post([this] {
+      if (loop_->Now() >= trusted_) FindLostClients();
     });
   });
   loop_->PostAt(loop_->Now() + options_.lease / 3, [this] {

@@ -237,7 +237,8 @@ TEST_F(SharedFrontends, KillNineOfOneLeavesItsJobsToTheOther) {
 
 // As behind an address for both, which leads a client elsewhere when its stream breaks.
 TEST_F(SharedFrontends, AClientThatWatchesOnAtAnotherKeepsItsJobAndOneThatIsGoneDoesNot) {
-  const auto a = Serve({"--disconnect-grace-seconds=0.5"}), b = Serve({"--disconnect-grace-seconds=0.5"});
+  const std::vector<std::string> flags = {"--disconnect-grace-seconds=0.5", "--worker-heartbeat-timeout-seconds=60"};
+  const auto a = Serve(flags), b = Serve(flags);
   const auto worker = b->Join("one");
   const auto generate = [&] {  // and breaks the stream
     v1::CreateVideoRequest request;
@@ -266,7 +267,8 @@ TEST_F(SharedFrontends, AClientThatWatchesOnAtAnotherKeepsItsJobAndOneThatIsGone
   v1::VideoEvent event;
   while (watch->Read(&event)) continue;
   watch->Finish();
-  EXPECT_TRUE(worker->Next().has_cancel()) << "now nobody watches";
+  const v1::FrontendMessage message = worker->Next();
+  EXPECT_TRUE(message.has_cancel()) << "now nobody watches: " << message.ShortDebugString();
   worker->End(run, absl::CancelledError("cancelled"));
   EXPECT_EQ(a->AwaitEnd(kept).state(), v1::Video::CANCELLED);
 }

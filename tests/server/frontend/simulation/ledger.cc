@@ -107,6 +107,12 @@ void Ledger::ClientLost(const JobId& id) {
   job.client_lost = std::min(job.client_lost, world_.now());
 }
 
+void Ledger::FrontendLost() {
+  for (auto& [id, job] : jobs_) {
+    if (job.client_lost < world_.now()) job.client_lost = world_.now();
+  }
+}
+
 void Ledger::DiedOf(const std::string& key, const FrontendHealth& frontend) {
   world_.Note(absl::StrCat("a worker dies of ", key));
   const auto before = died_of_.find(key);

@@ -44,7 +44,8 @@ class Ledger {
   void PointStored(const JobId& id, int attempt);
   // awake_since: of its frontend, FrontendHealth::awake_since
   void StepStarts(const JobId& id, int attempt, absl::Time awake_since);
-  void ClientLost(const JobId& id);  // of a job that ends with it
+  void ClientLost(const JobId& id);
+  void FrontendLost();  // which may have taken the clients that others have lost  // of a job that ends with it
   // A resume point that ends each worker that continues from it.
   void Poison(const std::string& key) { poisoned_.insert(key); }
   bool IsPoisoned(const std::string& key) const { return poisoned_.contains(key); }

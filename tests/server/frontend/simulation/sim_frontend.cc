@@ -110,6 +110,7 @@ void SimFrontend::Recover(const std::vector<UnfinishedJob>& jobs) {
 void SimFrontend::Crash() {
   if (process_ == nullptr) return;
   world_.Note(absl::StrCat("frontend ", process_->id, " ends"));
+  ledger_.FrontendLost();
   process_->serving = false;
   health_.well_since = absl::InfiniteFuture();
   if (on_crash_ != nullptr) on_crash_();
