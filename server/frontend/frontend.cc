@@ -328,7 +328,7 @@ class EmbeddedFrontend : public Frontend {
                             JoinServer::Start(*dispatcher_, metrics_,
                                               {.field = "worker.sock", .address = address, .steady = &clocks_.steady}));
     KINORA_RETURN_IF_ERROR(OpenJoinPort());
-    if (groups.empty() && config_.join_address().empty()) {
+    if (groups.empty() && config_.join_address().empty() && !IsShared()) {
       Log(Severity::kWarning, "no_groups",
           {{"awaits", "no job can run until --worker-model, groups or join_address is set"}});
     }
