@@ -146,18 +146,19 @@ S3Calls::Attempt S3Calls::Try(const S3Call& call) {
                                                 .headers = SignedHeaders(request, call.body_sha256, *keys, scope),
                                                 .body = call.body,
                                                 .most_reply_bytes = call.most_reply_bytes});
+  std::string code = "no_reply";
   if (reply.ok()) {
     attempt.reply = *std::move(reply);
     Judge(call, *keys, attempt);
+    code = attempt.status.ok() ? "OK" : attempt.error.code;
   } else {
     attempt.again = absl::IsUnavailable(reply.status());
     attempt.status =
         absl::Status(reply.status().code(), absl::StrCat(NameOf(call), ": ", std::string(reply.status().message())));
   }
-  const std::string code = !reply.ok() ? "no_reply" : attempt.status.ok() ? "OK" : attempt.error.code;
   observer_({.operation = call.operation,
              .status = attempt.reply.status,
-             .code = code,
+             .code = std::move(code),
              .took = clocks_.steady.Now() - began});
   return attempt;
 }

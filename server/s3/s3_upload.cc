@@ -75,11 +75,11 @@ absl::Status S3Uploads::Put(const S3File& file) {
   return file.bytes < rules_.multipart_from ? PutWhole(file, until) : PutParts(file, until);
 }
 
-absl::Status S3Uploads::Create(S3Call call) {
+absl::Status S3Uploads::Create(const S3Call& call) {
   if (!conditional_) return calls_.Make(call).status();
   S3Call conditional = call;
   conditional.headers.emplace_back("if-none-match", "*");
-  const absl::Status status = calls_.Make(conditional).status();
+  absl::Status status = calls_.Make(conditional).status();
   if (!absl::IsUnimplemented(status)) return status;
   conditional_ = false;
   return calls_.Make(call).status();
@@ -90,7 +90,7 @@ absl::Status S3Uploads::PutWhole(const S3File& file, absl::Time until) {
   call.body_sha256 = file.sha256;
   AddMetadata(file, call);
   call.patient_until = until;
-  const absl::Status status = Create(std::move(call));
+  const absl::Status status = Create(call);
   return absl::IsAlreadyExists(status) ? Confirm(file, until) : status;
 }
 
@@ -145,7 +145,7 @@ absl::Status S3Uploads::Complete(const S3File& file, const std::string& upload_i
               .body_sha256 = Sha256Hex(body),
               .patient_until = until,
               .answer = "CompleteMultipartUploadResult"};
-  return Create(std::move(call));
+  return Create(call);
 }
 
 absl::Status S3Uploads::Confirm(const S3File& file, absl::Time until) {

@@ -48,7 +48,7 @@ class S3Uploads {
   absl::Status Complete(const S3File& file, const std::string& upload_id, const std::vector<std::string>& etags,
                         absl::Time until);
   // Makes a call that creates the object, unless there is one; if the server does not know that condition, without it.
-  absl::Status Create(S3Call call);
+  absl::Status Create(const S3Call& call);
   absl::Status Confirm(const S3File& file, absl::Time until);  // OK: the object has the file's bytes
   absl::StatusOr<std::string> DigestOfObject(const S3File& file, absl::Time until);
 

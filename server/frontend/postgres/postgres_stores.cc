@@ -290,6 +290,7 @@ void PostgresFrontendRecords::TakeOffered(const std::vector<JobId>& jobs, const 
                                                 "','))",
                                                 {absl::StrJoin(jobs, ",")}));
         std::vector<JobId> offered;
+        offered.reserve(rows.size());
         for (int row = 0; row < rows.size(); ++row) offered.push_back(rows.Bytes(row, 0));
         return offered;
       },
