@@ -154,7 +154,7 @@ TEST(FullDisk, EndsTheArtifactWithItsReasonAndLeavesNothing) {
     const std::string large(128 << 10, 'x');
     const auto taken = WaitFor<std::optional<StoredFile>>(
         [&](auto done) { intake.Take("job/1", Piece(0, large.size(), large), std::move(done)); });
-    const std::string text = taken.status().ToString();
+    std::string text = taken.status().ToString();
     if (!absl::IsResourceExhausted(taken.status()) || text.find("DISK_FULL") == std::string::npos) return text;
     if (text.find(disk) != std::string::npos) return text;
     return FilesIn(disk).empty() ? "" : "something is left";
