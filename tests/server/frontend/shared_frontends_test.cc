@@ -152,8 +152,8 @@ TEST_F(SharedFrontends, AJobOfOneRunsAtTheGroupOfAnotherAndIsServedByBoth) {
 TEST_F(SharedFrontends, EachJobRunsOnce) {
   const auto a = Serve(), b = Serve();
   const auto of_a = a->Join("one"), of_b = b->Join("two");
-  std::vector<std::string> ids;
-  for (int i = 0; i < 20; ++i) ids.push_back(i % 2 == 0 ? a->Create() : b->Create());
+  std::vector<std::string> ids(20);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i % 2 == 0 ? a->Create() : b->Create();
   std::set<std::string> ran;
   std::thread other([&] {
     while (const auto message = of_b->NextWithin(absl::Seconds(8))) {

@@ -160,7 +160,7 @@ void SimFrontend::NotWellFor(absl::Duration duration) {
 
 void SimFrontend::Create(const v1::CreateVideoRequest& request, Done<Created> done) {
   if (absl::Status reserved = process_->queue.Reserve(); !reserved.ok()) return done(std::move(reserved));
-  process_->store.Create(request, request.generation(), /*estimated_seconds=*/20,
+  process_->store.Create(request, request.generation(), /*seconds=*/20,
                          [this, request, done = std::move(done)](absl::StatusOr<Created> created) mutable {
                            if (created.ok() && !created->replayed) {
                              process_->queue.Push(ToQueuedJob(created->video, request.scheduling()));
