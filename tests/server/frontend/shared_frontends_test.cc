@@ -154,7 +154,6 @@ TEST_F(SharedFrontends, EachJobRunsOnce) {
   const auto of_a = a->Join("one"), of_b = b->Join("two");
   std::vector<std::string> ids(20);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i % 2 == 0 ? a->Create() : b->Create();
-  std::set<std::string> ran;
   std::thread other([&] {
     while (const auto message = of_b->NextWithin(absl::Seconds(8))) {
       if (message->has_run()) of_b->Complete(message->run(), message->run().video_id());
