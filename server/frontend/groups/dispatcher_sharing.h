@@ -1,7 +1,8 @@
 // Dispatcher: what other frontends commit to the same store. On the dispatcher's loop.
 //
-// The unfinished jobs are read at intervals (DispatcherOptions::look_interval), and when news of one comes (LookAtStore). That keeps the queue complete, finds cancelled runs, and runs that this frontend
-// has claimed without knowing because the answer was lost. A frontend that is alone reads nothing.
+// The unfinished jobs are read at intervals (DispatcherOptions::look_interval), and when news of one comes
+// (LookAtStore). That keeps the queue complete, finds cancelled runs, and runs that this frontend has claimed without
+// knowing because the answer was lost. A frontend that is alone reads nothing.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_SHARING_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_SHARING_H_
 
