@@ -31,6 +31,7 @@ class PreemptionTest : public ResumeFixture {
     low_ = SubmitWith(0);
     v1::Run run = AwaitRun(*link);
     Stage(link, run, v1::STAGE_DENOISE, remaining_seconds);
+    Settle();
     return run;
   }
   void ExpectCancel(RecordingLink& link) { EXPECT_TRUE(link.Next().cancel().keep_state()); }
@@ -101,6 +102,7 @@ TEST_F(PreemptionTest, ARunThatDecodesIsNearlyDone) {
   const auto link = JoinGroup("a");
   const v1::Run run = RunFor(link, 50);
   Stage(link, run, v1::STAGE_DECODE_VIDEO, 1000);
+  Settle();
   SubmitWith(5);
   EXPECT_TRUE(IsSilent(*link));
 }
