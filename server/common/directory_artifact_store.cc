@@ -15,8 +15,8 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/uninterrupted.h"
+#include "server/common/file_digest.h"
 #include "server/common/file_error.h"
-#include "server/common/sha256.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
@@ -58,21 +58,6 @@ absl::Status MakeDirectories(const std::string& root, const fs::path& relative) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<StoredFile> Digest(const std::string& path, int fd) {
-  StoredFile out;
-  Sha256 sha256;
-  std::string buffer(kCopyBytes, '\0');
-  while (true) {
-    const ssize_t n = Uninterrupted([&] { return pread(fd, buffer.data(), buffer.size(), out.bytes); });
-    if (n < 0) return FileError(path, "read");
-    if (n == 0) break;
-    sha256.Update(std::string_view(buffer.data(), n));
-    out.bytes += n;
-  }
-  out.sha256 = sha256.Hex();
-  return out;
-}
-
 // Opens a regular file for reading. O_NONBLOCK: opening a FIFO must not wait for its other end.
 absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path, int flags, struct stat* info) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
@@ -88,7 +73,7 @@ absl::StatusOr<StoredFile> Seal(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenRegular(path, 0, &info));
   if (fchmod(fd.get(), 0600) != 0) return FileError(path, "make private");  // regardless of the writer's umask
   if (fsync(fd.get()) != 0) return FileError(path, "sync");
-  return Digest(path, fd.get());
+  return DigestFile(path, fd.get());
 }
 
 absl::Status WriteAll(const std::string& path, int fd, std::string_view data) {

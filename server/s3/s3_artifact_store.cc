@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/uninterrupted.h"
+#include "server/common/file_digest.h"
 #include "server/common/file_error.h"
 #include "server/common/scratch_file.h"
 #include "server/common/secret.h"
@@ -24,7 +23,6 @@ namespace {
 constexpr char kCheckKey[] = ".kinora-check-";  // no artifact's key begins with a dot
 constexpr char kCheckText[] = "kinora";
 constexpr int64_t kLeastReply = 64 << 10;  // room for an error's body
-constexpr int64_t kReadBytes = 1 << 20;
 
 // Errors of the spool, for clients.
 absl::Status OfSpool(const absl::Status& status, const std::string& spool) {
@@ -83,21 +81,6 @@ class SpooledObject : public StagedArtifact {
   int64_t bytes_ = 0;
 };
 
-absl::StatusOr<StoredFile> Digest(const std::string& path, int fd) {
-  StoredFile out;
-  Sha256 sha256;
-  std::string buffer(kReadBytes, '\0');
-  while (true) {
-    const ssize_t n = Uninterrupted([&] { return pread(fd, buffer.data(), buffer.size(), out.bytes); });
-    if (n < 0) return FileError(path, "read");
-    if (n == 0) break;
-    sha256.Update(std::string_view(buffer.data(), n));
-    out.bytes += n;
-  }
-  out.sha256 = sha256.Hex();
-  return out;
-}
-
 }  // namespace
 
 absl::Status S3ArtifactStore::Check() {
@@ -133,7 +116,7 @@ absl::StatusOr<StoredFile> S3ArtifactStore::Upload(std::string_view key, const s
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.ok()) return FileError(path, "open");
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Digest(path, file.get()));
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, DigestFile(path, file.get()));
   if (stored.sha256 != sha256) return stored;
   const absl::Status put =
       uploads_.Put({.key = std::string(key), .file = file.get(), .bytes = stored.bytes, .sha256 = stored.sha256});

@@ -21,7 +21,7 @@ class S3Server {
 
   S3Server();
 
-  // Of the bucket "clips", through the proxy; each has another prefix.
+  // Returns a new prefix of the bucket "clips", whose server is the proxy.
   S3Options NewPlace();
   std::string endpoint() const;  // of the proxy
   AwsKeys keys() const { return keys_; }

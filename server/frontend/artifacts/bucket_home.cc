@@ -30,7 +30,7 @@ const char* OutcomeOf(const S3Request& request) {
   return request.status >= 500 ? "server_error" : "other";
 }
 
-// Of kinora_s3_requests_total.
+// The labels of kinora_s3_requests_total.
 constexpr const char* kOperations[] = {"GetKeys",
                                        "GetObject",
                                        "PutObject",

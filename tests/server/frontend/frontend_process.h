@@ -12,12 +12,14 @@
 #include <csignal>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/common/sha256.h"
 #include "tests/server/frontend/frontend_fixture.h"
 #include "tests/testing/fake_worker.h"
 #include "tests/testing/temporary_directory.h"
@@ -111,6 +113,44 @@ class FrontendProcess : public testing::Test {
     }
     return worker;
   }
+
+  // Waits for the condition, half a minute at most.
+  template <typename Condition>
+  static bool Eventually(Condition condition) {
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (!condition() && absl::Now() < end) std::this_thread::yield();
+    return condition();
+  }
+  v1::Video AwaitEnd(const std::string& id) {
+    Eventually([&] { return Get(id).has_end_time(); });
+    return Get(id);
+  }
+  // The clip's bytes, or the error.
+  std::string Download(const std::string& id, int64_t offset = 0) {
+    v1::DownloadArtifactRequest request;
+    request.set_video_id(id);
+    request.set_offset(offset);
+    grpc::ClientContext context;
+    const auto reader = stub_->DownloadArtifact(&context, request);
+    std::string bytes;
+    v1::ArtifactChunk chunk;
+    while (reader->Read(&chunk)) bytes += chunk.data();
+    const grpc::Status status = reader->Finish();
+    return status.ok() ? bytes : status.error_message();
+  }
+  grpc::Status Upload(const std::string& bytes, v1::Input* input) {
+    grpc::ClientContext context;
+    const auto stream = stub_->UploadInput(&context, input);
+    v1::UploadInputRequest message;
+    message.mutable_header()->set_sha256(Sha256Hex(bytes));
+    message.mutable_header()->set_bytes(std::ssize(bytes));
+    stream->Write(message);
+    message.set_data(bytes);
+    stream->Write(message);
+    stream->WritesDone();
+    return stream->Finish();
+  }
+  std::string LogText() const { return ReadFile(directory_.File("log")); }
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;

@@ -17,56 +17,24 @@ namespace {
 
 using testing::HasSubstr;
 
-// Waits for the condition, half a minute at most.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const absl::Time end = absl::Now() + absl::Seconds(30);
-  while (!condition() && absl::Now() < end) std::this_thread::yield();
-  return condition();
-}
-
 // One of them.
 class SharingFrontend : public FrontendProcess {
  public:
+  using FrontendProcess::AwaitEnd;
   using FrontendProcess::Create;
+  using FrontendProcess::Download;
   using FrontendProcess::End;
+  using FrontendProcess::Eventually;
   using FrontendProcess::Get;
   using FrontendProcess::Join;
+  using FrontendProcess::LogText;
   using FrontendProcess::Run;
   using FrontendProcess::Serve;
+  using FrontendProcess::Upload;
 
   void TestBody() override {}
   v1::VideoGeneration::Stub& stub() { return *stub_; }
   std::string File(const std::string& name) const { return directory_.File(name); }
-  std::string LogText() const { return ReadFile(directory_.File("log")); }
-
-  v1::Video AwaitEnd(const std::string& id) {
-    Eventually([&] { return Get(id).has_end_time(); });
-    return Get(id);
-  }
-  std::string Download(const std::string& id) {
-    v1::DownloadArtifactRequest request;
-    request.set_video_id(id);
-    grpc::ClientContext context;
-    const auto reader = stub_->DownloadArtifact(&context, request);
-    std::string bytes;
-    v1::ArtifactChunk chunk;
-    while (reader->Read(&chunk)) bytes += chunk.data();
-    const grpc::Status status = reader->Finish();
-    return status.ok() ? bytes : status.error_message();
-  }
-  grpc::Status Upload(const std::string& bytes, v1::Input* input) {
-    grpc::ClientContext context;
-    const auto stream = stub_->UploadInput(&context, input);
-    v1::UploadInputRequest message;
-    message.mutable_header()->set_sha256(Sha256Hex(bytes));
-    message.mutable_header()->set_bytes(std::ssize(bytes));
-    stream->Write(message);
-    message.set_data(bytes);
-    stream->Write(message);
-    stream->WritesDone();
-    return stream->Finish();
-  }
   bool Knows(const std::string& input) {
     v1::GetInputRequest request;
     request.set_sha256(input);
@@ -212,7 +180,7 @@ TEST_F(SharedFrontends, AnInputExpiresWhenAllHaveForgottenIt) {
   ASSERT_TRUE(b->Upload(png, &input).ok());  // for 7 days from now
   v1::Input brief;
   ASSERT_TRUE(a->Upload(png + "x", &brief).ok());
-  EXPECT_TRUE(Eventually([&] { return !a->Knows(brief.id()); })) << "a sweeps";
+  EXPECT_TRUE(SharingFrontend::Eventually([&] { return !a->Knows(brief.id()); })) << "a sweeps";
   EXPECT_TRUE(a->Knows(input.id()));
   EXPECT_TRUE(b->Knows(input.id()));
   EXPECT_FALSE(b->Knows(brief.id()));
@@ -258,7 +226,7 @@ TEST_F(SharedFrontends, AClientThatWatchesOnAtAnotherKeepsItsJobAndOneThatIsGone
   request.set_id(kept);
   auto watch = b->stub().WatchVideo(&context, request);
   const std::string left = generate();  // waits behind the other
-  EXPECT_TRUE(Eventually([&] { return a->Get(left).has_end_time(); }));
+  EXPECT_TRUE(SharingFrontend::Eventually([&] { return a->Get(left).has_end_time(); }));
   EXPECT_EQ(a->Get(left).state(), v1::Video::CANCELLED);
   EXPECT_EQ(a->Get(kept).state(), v1::Video::RUNNING) << "it was left before the other";
 

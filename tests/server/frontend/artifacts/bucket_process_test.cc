@@ -54,42 +54,6 @@ class BucketProcess : public FrontendProcess {
     EXPECT_THAT(keys, IsOk());
     return keys.ok() ? *keys : std::vector<std::string>();
   }
-  // Until the condition holds, for half a minute at most.
-  template <typename Condition>
-  static bool Eventually(Condition condition) {
-    const absl::Time end = absl::Now() + absl::Seconds(30);
-    while (!condition() && absl::Now() < end) std::this_thread::yield();
-    return condition();
-  }
-  v1::Video AwaitEnd(const std::string& id) {
-    Eventually([&] { return Get(id).has_end_time(); });
-    return Get(id);
-  }
-  std::string Download(const std::string& id, int64_t offset = 0) {
-    v1::DownloadArtifactRequest request;
-    request.set_video_id(id);
-    request.set_offset(offset);
-    grpc::ClientContext context;
-    const auto reader = stub_->DownloadArtifact(&context, request);
-    std::string bytes;
-    v1::ArtifactChunk chunk;
-    while (reader->Read(&chunk)) bytes += chunk.data();
-    const grpc::Status status = reader->Finish();
-    return status.ok() ? bytes : status.error_message();
-  }
-  grpc::Status Upload(const std::string& bytes, v1::Input* input) {
-    grpc::ClientContext context;
-    const auto stream = stub_->UploadInput(&context, input);
-    v1::UploadInputRequest message;
-    message.mutable_header()->set_sha256(Sha256Hex(bytes));
-    message.mutable_header()->set_bytes(std::ssize(bytes));
-    stream->Write(message);
-    message.set_data(bytes);
-    stream->Write(message);
-    stream->WritesDone();
-    return stream->Finish();
-  }
-  std::string LogText() { return ReadFile(directory_.File("log")); }
 
   S3Server* server_ = nullptr;
   S3Options place_;
@@ -266,7 +230,7 @@ TEST_F(BucketProcess, KeysThatMayNotWriteStopTheStart) {
   EXPECT_THAT(LogText(), testing::ContainsRegex("PutObject .kinora-check-[0-9a-f]+: AccessDenied"));
 }
 
-// Of inputs whose record was lost, and nothing of others.
+// Only objects whose names are those of inputs.
 TEST_F(BucketProcess, OldInputsWithoutARecordAreRemoved) {
   const std::string known(64, 'a'), orphan(64, 'b'), young(64, 'c');
   for (const std::string& key : {known, orphan, std::string("photos/cat.png"), std::string("cat")}) {

@@ -27,7 +27,6 @@ class DatabaseProcess : public FrontendProcess {
     while (Get(id).state() != state && absl::Now() < end) std::this_thread::yield();
     EXPECT_EQ(Get(id).state(), state) << id;
   }
-  std::string LogText() { return ReadFile(directory_.File("log")); }
   // Waits until the job has ended.
   v1::Video AwaitEnd(const std::string& id) {
     v1::WatchVideoRequest request;
