@@ -58,6 +58,7 @@ void ArtifactIntake::Take(const std::string& key, v1::UploadChunk chunk, Done<st
     const auto run = runs.find(key);
     const bool ends = (!taken.ok() || taken->has_value()) && run != runs.end() && run->second.name == chunk.name();
     if (ends) run->second.part.reset();
+    if (ends && !taken.ok()) run->second.names.erase(chunk.name());
     done(std::move(taken));
   });
 }

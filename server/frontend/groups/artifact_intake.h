@@ -35,7 +35,8 @@ class ArtifactIntake {
   // the first piece of one, for which that one would be given up; or `key` has kMostNames already. Any thread; never
   // blocks; `done` runs on a thread of the intake.
   void Take(const std::string& key, v1::UploadChunk chunk, Done<std::optional<StoredFile>> done);
-  // The artifact no longer counts against kMostNames: it is a resume point, and the one before it is deleted.
+  // The artifact no longer counts against kMostNames: it is a resume point, and the dispatcher sees to it that it
+  // replaces another one or is deleted.
   void Release(const std::string& key, const std::string& name);
   // The run of `key` has ended: removes its incomplete artifact, and one that is just being stored. Any thread; never
   // blocks.
@@ -47,7 +48,7 @@ class ArtifactIntake {
  private:
   class Part;
   struct Artifacts {              // of one run
-    std::set<std::string> names;  // begun so far
+    std::set<std::string> names;  // begun so far, but for those that failed
     std::string name;             // of the artifact in `part`
     std::unique_ptr<Part> part;   // the incomplete artifact, or null
   };

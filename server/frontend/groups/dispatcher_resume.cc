@@ -22,6 +22,8 @@ void Refuse(const v1::ResumeMark& mark, const absl::Status& why) {
        {"why", std::string(why.message())}});
 }
 
+constexpr int kMostOpenPoints = 4;  // of a run, while the store is slow or away
+
 // Compares the point with what has been received.
 absl::Status CheckUpload(const RunningJob& run, const v1::ResumePoint& point) {
   const auto came = run.uploaded.find(point.id());
@@ -86,14 +88,24 @@ void Dispatcher::Impl::Resuming::OnResolved(Impl& self, RunningJob& run, const v
 
 void Dispatcher::Impl::Resuming::OnMark(Impl& self, const WorkerGroup& group, const v1::ResumeMark& mark) {
   RunningJob* const run = self.RunOf(group);
+  if (run != nullptr && run->uploads) self.options_.intake->Release(ArtifactKey(run->attempt), mark.point().id());
   if (run == nullptr || run->attempt.id != mark.video_id() || run->attempt.number != mark.attempt()) {
     return Refuse(mark, absl::AbortedError("it is not of the present run of its group"));
   }
   if (self.options_.points == nullptr || mark.point().id().empty()) {
     return Refuse(mark, absl::InvalidArgumentError("it has no file"));
   }
+  if (run->points_open == kMostOpenPoints) {
+    self.options_.points->Delete(mark);
+    return Refuse(mark, absl::ResourceExhaustedError("earlier ones are still being recorded"));
+  }
+  ++run->points_open;
   ++run->points_in_check;
-  if (run->uploads) return OnChecked(self, run->attempt, mark, CheckUpload(*run, mark.point()));
+  if (run->uploads) {
+    const absl::Status checked = CheckUpload(*run, mark.point());
+    run->uploaded.erase(mark.point().id());
+    return OnChecked(self, run->attempt, mark, checked);
+  }
   self.options_.points->Check(
       mark, self.OnLoop<absl::Status>([attempt = run->attempt, mark](Impl& impl, const absl::Status& checked) {
         OnChecked(impl, attempt, mark, checked);
@@ -107,7 +119,9 @@ void Dispatcher::Impl::Resuming::OnChecked(Impl& self, const Attempt& attempt, c
   if (run == nullptr) return Refuse(mark, absl::AbortedError("its attempt has ended"));
   --run->points_in_check;
   if (!checked.ok()) {
+    --run->points_open;
     Refuse(mark, checked);
+    if (absl::IsDataLoss(checked)) self.options_.points->Delete(mark);
   } else {
     self.store_.PutResumePoint(attempt, mark.point(),
                                self.OnLoop<Replaced>([attempt, mark](Impl& impl, const Replaced& replaced) {
@@ -121,6 +135,8 @@ void Dispatcher::Impl::Resuming::OnChecked(Impl& self, const Attempt& attempt, c
 
 void Dispatcher::Impl::Resuming::OnStored(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark,
                                           const Replaced& replaced) {
+  RunningJob* const run = self.Current(attempt);
+  if (run != nullptr) --run->points_open;
   if (!replaced.ok()) {
     Refuse(mark, replaced.status());
     // The record may name the file nevertheless; it goes with the job then.
@@ -128,8 +144,7 @@ void Dispatcher::Impl::Resuming::OnStored(Impl& self, const Attempt& attempt, co
     return;
   }
   if (self.metrics_ != nullptr) self.metrics_->resume_points_accepted_total.Increment();
-  if (RunningJob* const run = self.Current(attempt)) {
-    if (run->uploads) self.options_.intake->Release(ArtifactKey(attempt), mark.point().id());
+  if (run != nullptr) {
     run->resume = mark;
     run->saved_time = self.attended();
   }

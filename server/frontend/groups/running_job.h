@@ -53,6 +53,7 @@ struct RunningJob {
   std::string offered{};                              // the key of the file that the run was offered
   absl::Time saved_time{};                            // when the run began or last stored its state, as attended time
   int points_in_check = 0;                            // resume points whose files are being looked at
+  int points_open = 0;                                // these, and those that are being recorded
   std::optional<Release> release{};                   // to be stored after these points
   absl::Time trusted_until = absl::InfiniteFuture();  // as time of the loop; see Dispatcher::Impl::Sharing
 };

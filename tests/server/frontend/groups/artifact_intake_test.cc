@@ -130,6 +130,15 @@ TEST_F(IntakeTest, ARunHasFewArtifacts) {
   EXPECT_EQ(Files().size(), ArtifactIntake::kMostNames);
 }
 
+TEST_F(IntakeTest, AnArtifactThatFailedTakesNoPlace) {
+  for (size_t i = 0; i < 2 * ArtifactIntake::kMostNames; ++i) {
+    v1::UploadChunk damaged = Named(absl::StrCat("resume-", i), Piece(0, 30));
+    damaged.set_sha256(Sha256Hex("other bytes"));
+    EXPECT_THAT(Take(damaged), StatusIs(absl::StatusCode::kDataLoss));
+  }
+  EXPECT_TRUE(Take(Piece(0, 30))->has_value());
+}
+
 TEST_F(IntakeTest, AResumePointThatCountsMakesRoomForTheNext) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_THAT(Take(Named(absl::StrCat("resume-", i), Piece(0, 30))), IsOk());
@@ -312,6 +321,28 @@ TEST_F(UploadTest, AResumePointCountsOnceItHasComeWholeAndItIsMarked) {
   const v1::Run again = AwaitRunOfBoth();
   EXPECT_EQ(again.resume_from().id(), "resume-2");
   EXPECT_EQ(again.input_paths().at("resume"), absl::StrCat(id, "/1/resume-2"));
+}
+
+TEST_F(UploadTest, PointsThatAreRefusedTakeNoPlaceOfTheClip) {
+  const JobId id = Submit();
+  const v1::Run run = AwaitRunOfBoth();
+  v1::WorkerMessage message;
+  v1::ResumeMark& mark = *message.mutable_resume();
+  mark.set_video_id(id);
+  mark.set_attempt(1);
+  mark.mutable_point()->set_stage(v1::STAGE_DENOISE);
+  mark.mutable_point()->set_bytes(static_cast<int64_t>(kBytes.size()));
+  mark.mutable_point()->set_sha256(Sha256Hex("other bytes"));
+  for (size_t i = 0; i < 2 * ArtifactIntake::kMostNames; ++i) {
+    mark.mutable_point()->set_id(absl::StrCat("resume-", i));
+    EXPECT_THAT(Upload(run, Named(mark.point().id(), Piece(0, 30))), IsOk());
+    dispatcher_->Receive(ranks_[0], message);
+  }
+  EXPECT_THAT(Upload(run, Piece(0, 30)), IsOk());
+  EndBoth(run);
+  AwaitState(id, v1::Video::COMPLETED);
+  Settle();
+  EXPECT_THAT(FilesIn(store_here_->root()), ElementsAre(absl::StrCat(id, "/1/video.mp4")));
 }
 
 TEST_F(UploadTest, ARankThatIsNotTheFirstHasNothingToSend) {
