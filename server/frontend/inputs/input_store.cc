@@ -83,7 +83,9 @@ void InputStore::Begin(const Header& header, Done<Begun> done) {
     return done(InvalidFields(violations));
   }
   Post([this, header, done = std::move(done)]() mutable {
-    Look({header.sha256()}, [this, header, done = std::move(done)]() mutable { Start(header, std::move(done)); });
+    Look({header.sha256()}, [this, header, done = std::move(done)](const absl::Status&) mutable {
+      Start(header, std::move(done));  // which stores a record first
+    });
   });
 }
 
@@ -282,13 +284,16 @@ void InputStore::OnPlaced(const absl::StatusOr<InputRecord>& placed, const std::
 void InputStore::Find(const std::string& sha256, Done<v1::Input> done) {
   if (!IsSha256(sha256)) return done(InvalidField("sha256", kNoSha256));
   Post([this, sha256, done = std::move(done)]() mutable {
-    Look({sha256}, [this, sha256, done = std::move(done)]() mutable { FinishFind(sha256, std::move(done)); });
+    Look({sha256}, [this, sha256, done = std::move(done)](const absl::Status& looked) mutable {
+      FinishFind(sha256, looked, std::move(done));
+    });
   });
 }
 
-void InputStore::FinishFind(const std::string& sha256, Done<v1::Input> done) {
+void InputStore::FinishFind(const std::string& sha256, const absl::Status& looked, Done<v1::Input> done) {
   const Entry* entry = FindEntry(sha256);
   if (entry == nullptr || entry->record.expiry <= loop_.Now()) {
+    if (!looked.ok()) return done(looked);
     return done(absl::NotFoundError("sha256: none of this content is stored; upload it from offset 0"));
   }
   if (!entry->record.media_type.empty()) {
@@ -304,16 +309,18 @@ void InputStore::Require(std::vector<InputRef> refs, Finished done) {
   inputs.reserve(refs.size());
   for (const InputRef& ref : refs) inputs.push_back(ref.id);
   Post([this, inputs = std::move(inputs), refs = std::move(refs), done = std::move(done)]() mutable {
-    Look(inputs,
-         [this, refs = std::move(refs), done = std::move(done)]() mutable { FinishRequire(refs, std::move(done)); });
+    Look(inputs, [this, refs = std::move(refs), done = std::move(done)](const absl::Status& looked) mutable {
+      FinishRequire(refs, looked, std::move(done));
+    });
   });
 }
 
-void InputStore::FinishRequire(const std::vector<InputRef>& refs, Finished done) {
+void InputStore::FinishRequire(const std::vector<InputRef>& refs, const absl::Status& looked, Finished done) {
   FieldViolations violations;
   for (const InputRef& ref : refs) {
     if (const absl::Status status = CheckRef(ref, violations); !status.ok()) return done(status);
   }
+  if (!violations.empty() && !looked.ok()) return done(looked);  // another frontend may have stored them
   if (violations.size() > kMostViolations) violations.resize(kMostViolations);
   done(violations.empty() ? absl::OkStatus() : InvalidFields(violations));
 }
@@ -359,7 +366,7 @@ void InputStore::Release(const std::string& sha256, int64_t left) {
 // another frontend has stored it.
 void InputStore::Remove(const std::string& sha256) {
   Entry* entry = FindEntry(sha256);
-  entry->busy = true;
+  entry->busy = entry->leaving = true;
   const bool stored = !entry->record.media_type.empty();
   records_.RemoveInput(sha256, loop_.Now(), [this, sha256, stored](absl::Status status) {
     files_.Next().Post([this, sha256, stored, status = std::move(status)]() mutable {
@@ -371,10 +378,15 @@ void InputStore::Remove(const std::string& sha256) {
 
 void InputStore::FinishRemove(const std::string& sha256, const absl::Status& status) {
   Entry* entry = FindEntry(sha256);
-  entry->busy = absl::IsCancelled(status) || (!status.ok() && !absl::IsAborted(status));  // until the next try
-  if (absl::IsAborted(status)) return Look({sha256}, [] {});                              // another frontend has it
+  if (entry == nullptr || !entry->leaving) return;  // another frontend has stored it, as a look has shown
+  if (absl::IsAborted(status)) {                    // likewise
+    entry->busy = entry->leaving = false;
+    return Look({sha256}, [](const absl::Status&) {});
+  }
   if (!status.ok()) {
-    loop_.PostAt(loop_.Now() + rules_.sweep_interval, [this, sha256] { Remove(sha256); });
+    loop_.PostAt(loop_.Now() + rules_.sweep_interval, [this, sha256] {
+      if (const Entry* again = FindEntry(sha256); again != nullptr && again->leaving) Remove(sha256);
+    });
     return Log(Severity::kError, "input_not_removed", {{"input", sha256}, {"why", std::string(status.message())}});
   }
   parts_.Remove(sha256);

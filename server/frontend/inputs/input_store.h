@@ -102,6 +102,7 @@ class InputStore {
   struct Entry {
     InputRecord record;                               // media_type is set only once the record is durable
     bool busy = false;                                // being uploaded or removed
+    bool leaving = false;                             // being removed
     absl::Time stored_expiry = absl::InfinitePast();  // for a part: expiry in the stored record
     absl::Time named_until = absl::InfinitePast();
     int64_t change = 0;                         // the last one here: what was read of shared records before is old
@@ -114,14 +115,16 @@ class InputStore {
 
   // The rest runs on the loop. Look calls `then` once it knows of each complete input whether its file is there, and,
   // if the records are shared, what other frontends have stored.
-  void Look(const std::vector<std::string>& inputs, EventLoop::Task then);
+  // looked: whether these could be read; if not, only what is known here counts.
+  using Looked = absl::AnyInvocable<void(const absl::Status& looked)>;
+  void Look(const std::vector<std::string>& inputs, Looked then);
   void LookAtFiles(const std::vector<std::string>& inputs, EventLoop::Task then);
   // Takes over the records of other frontends. found: those of `asked` that there were when `changes_` was `as_of`.
   void Adopt(int64_t as_of, const std::vector<std::string>& asked, std::vector<InputRecord> found);
   void ExtendShared(Entry& entry);  // so that no frontend removes it while the request becomes a job
   void SetFile(const InputRecord& record, const absl::StatusOr<int64_t>& bytes);
-  void FinishFind(const std::string& sha256, Done<v1::Input> done);
-  void FinishRequire(const std::vector<InputRef>& refs, Finished done);
+  void FinishFind(const std::string& sha256, const absl::Status& looked, Done<v1::Input> done);
+  void FinishRequire(const std::vector<InputRef>& refs, const absl::Status& looked, Finished done);
   void FinishRemove(const std::string& sha256, const absl::Status& status);
   void Start(const v1::UploadInputRequest::Header& header, Done<Begun> done);
   absl::Status CheckPart(const v1::UploadInputRequest::Header& header, const Entry* entry);

@@ -8,13 +8,16 @@
 
 namespace kinora {
 
-void InputStore::Look(const std::vector<std::string>& inputs, EventLoop::Task then) {
-  if (!records_.is_shared()) return LookAtFiles(inputs, std::move(then));
+void InputStore::Look(const std::vector<std::string>& inputs, Looked then) {
+  if (!records_.is_shared()) {
+    return LookAtFiles(inputs, [then = std::move(then)]() mutable { then(absl::OkStatus()); });
+  }
   auto on_found = [this, inputs, as_of = changes_,
                    then = std::move(then)](absl::StatusOr<std::vector<InputRecord>> found) mutable {
     Post([this, inputs, as_of, found = std::move(found), then = std::move(then)]() mutable {
-      if (found.ok()) Adopt(as_of, inputs, *std::move(found));  // or the database is away: what is known counts
-      LookAtFiles(inputs, std::move(then));
+      const absl::Status looked = found.status();
+      if (found.ok()) Adopt(as_of, inputs, *std::move(found));
+      LookAtFiles(inputs, [looked, then = std::move(then)]() mutable { then(looked); });
     });
   };
   records_.FindInputs(inputs, std::move(on_found));
@@ -25,9 +28,14 @@ void InputStore::Adopt(int64_t as_of, const std::vector<std::string>& asked, std
   for (InputRecord& record : found) records[record.sha256] = std::move(record);
   for (const std::string& sha256 : asked) {
     Entry* entry = FindEntry(sha256);
+    const auto record = records.find(sha256);
+    // Another frontend has stored what an upload here has left.
+    if (entry != nullptr && entry->leaving && record != records.end() && !record->second.media_type.empty() &&
+        record->second.expiry > loop_.Now()) {
+      entry->leaving = entry->busy = false;
+    }
     // An upload here puts its own record.
     if (entry != nullptr && (entry->busy || entry->change > as_of)) continue;
-    const auto record = records.find(sha256);
     const int64_t before = entry == nullptr ? 0 : entry->record.bytes;
     if (record == records.end()) {
       taken_ -= before;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "absl/synchronization/notification.h"
@@ -69,12 +70,13 @@ class InputStoreTest : public testing::Test {
     slow_ = std::make_unique<SlowParts>(*DirectoryParts::Open(directory_.File("uploads"), *directory_store_));
     if (jobs_ == nullptr) {
       jobs_ = *SqliteJobStore::Open(":memory:", {}, clock_, [](const v1::VideoEvent&) {});
-      records_ = std::make_unique<SqliteInputRecords>(jobs_->file());
+      records_ = MakeRecords();
     }
     auto opened = InputStore::Open(*records_, *jobs_, *directory_store_, *slow_, clock_, metrics_, rules_);
     ASSERT_THAT(opened, IsOk());
     store_ = *std::move(opened);
   }
+  virtual std::unique_ptr<InputRecords> MakeRecords() { return std::make_unique<SqliteInputRecords>(jobs_->file()); }
   void Close() {
     if (store_ == nullptr) return;
     store_->Stop();
@@ -137,7 +139,7 @@ class InputStoreTest : public testing::Test {
   std::unique_ptr<DirectoryArtifactStore> directory_store_;
   std::unique_ptr<SlowParts> slow_;
   std::unique_ptr<SqliteJobStore> jobs_;
-  std::unique_ptr<SqliteInputRecords> records_;
+  std::unique_ptr<InputRecords> records_;
   InputRules rules_;
   std::unique_ptr<InputStore> store_;
   int64_t asked_for_ = 0;
@@ -321,6 +323,86 @@ TEST(FullInputStore, SaysThatTheDiskIsFull) {
   const SmallDiskResult result = OnSmallDisk(directory.path(), 256 << 10, body);
   if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
   EXPECT_EQ(result, SmallDiskResult::kPassed);
+}
+
+// Records that other frontends put, too, in a database that can be away.
+class SharedRecords : public SqliteInputRecords {
+ public:
+  using SqliteInputRecords::SqliteInputRecords;
+
+  bool is_shared() const override { return true; }
+  void RemoveInput(const std::string& sha256, absl::Time now, Finished done) override {
+    if (is_away) return done(absl::UnavailableError("the database is away"));
+    FindInputs(
+        {sha256}, [this, sha256, now, done = std::move(done)](absl::StatusOr<std::vector<InputRecord>> found) mutable {
+          const bool stays = !found->empty() && !found->front().media_type.empty() && found->front().expiry > now;
+          if (stays) return done(absl::AbortedError("another frontend has put it"));
+          SqliteInputRecords::RemoveInput(sha256, now, std::move(done));
+        });
+  }
+  void FindInputs(std::vector<std::string> keys, Done<std::vector<InputRecord>> done) override {
+    if (is_away) return done(absl::UnavailableError("the database is away"));
+    SqliteInputRecords::FindInputs(std::move(keys), std::move(done));
+  }
+
+  std::atomic<bool> is_away = false;
+};
+
+class SharedInputsTest : public InputStoreTest {
+ protected:
+  std::unique_ptr<InputRecords> MakeRecords() override {
+    auto records = std::make_unique<SharedRecords>(jobs_->file());
+    shared_ = records.get();
+    return records;
+  }
+  void StoreElsewhere(const std::string& bytes) {
+    WriteFile(directory_.File("elsewhere"), bytes);
+    ASSERT_THAT(directory_store_->Put(InputKey(Sha256Hex(bytes)), directory_.File("elsewhere")), IsOk());
+    const InputRecord record{.sha256 = Sha256Hex(bytes),
+                             .bytes = std::ssize(bytes),
+                             .media_type = "image/png",
+                             .expiry = clock_.Now() + absl::Hours(1)};
+    ASSERT_THAT(WaitForStatus([&](Finished done) { records_->PutInput(record, std::move(done)); }), IsOk());
+  }
+  static v1::Generation With(const std::string& bytes) {
+    v1::Generation generation;
+    generation.add_conditions()->mutable_image()->set_input_id(Sha256Hex(bytes));
+    return generation;
+  }
+
+  SharedRecords* shared_ = nullptr;
+};
+
+TEST_F(SharedInputsTest, WhileTheDatabaseIsAwayNobodyKnowsWhatOthersHaveStored) {
+  Open();
+  StoreElsewhere(kPng);
+  shared_->is_away = true;
+  EXPECT_THAT(Require(With(kPng)), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(Find(kPng), StatusIs(StatusCode::kUnavailable));
+  shared_->is_away = false;
+  EXPECT_THAT(Require(With(kPng)), IsOk());
+  shared_->is_away = true;
+  EXPECT_THAT(Require(With(kPng)), IsOk()) << "it is known now";
+}
+
+TEST_F(SharedInputsTest, AnUploadThatFailedHereDoesNotHideOneThatSucceededElsewhere) {
+  Open();
+  {
+    const auto begun = Begin(HeaderOf(kPng));
+    ASSERT_THAT(begun, IsOk());
+    std::string other = kPng;
+    other.back() = 'x';
+    ASSERT_THAT(Append(**begun, other), IsOk());
+    EXPECT_THAT(Complete(**begun), StatusIs(StatusCode::kInvalidArgument)) << "other bytes, so it is discarded";
+    shared_->is_away = true;
+  }
+  EXPECT_THAT(Find(kPng), StatusIs(StatusCode::kUnavailable)) << "its removal has failed by now";
+  shared_->is_away = false;
+  StoreElsewhere(kPng);
+  EXPECT_THAT(Require(With(kPng)), IsOk());
+  clock_.Advance(rules_.sweep_interval);  // the removal is tried again
+  EXPECT_THAT(Require(With(kPng)), IsOk());
+  EXPECT_EQ(Find(kPng)->received(), std::ssize(kPng));
 }
 
 }  // namespace
