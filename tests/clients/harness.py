@@ -30,6 +30,12 @@ def main(modules: list[str] = [], programs: list[str] = [], folders: list[str] =
     parser.add_argument("--build", type=Path, default=BUILD)
     arguments, rest = parser.parse_known_args()
     globals()["BUILD"] = arguments.build
+    require(modules, programs, folders)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+def require(modules: list[str] = [], programs: list[str] = [], folders: list[str] = []) -> None:
+    """Ends the program with a message if one of these is missing."""
     missing = [f"the Python module {name}" for name in modules if importlib.util.find_spec(name) is None]
     missing += [f"the program {name}" for name in programs if shutil.which(name) is None]
     missing += [name for name in folders if not Path(name).exists()]
@@ -37,7 +43,6 @@ def main(modules: list[str] = [], programs: list[str] = [], folders: list[str] =
         must = bool(os.environ.get("KINORA_MUST_RUN"))
         print(f"{'FAILED' if must else 'SKIPPED'}: this needs {', '.join(missing)}; scripts/install-deps --ci installs all of it")
         sys.exit(1 if must else SKIPPED)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 
 RESERVED: list[socket.socket] = []
