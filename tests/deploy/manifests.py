@@ -27,6 +27,8 @@ sys.path.insert(0, str(CHECKS))
 # All kustomizations that users apply.
 OVERLAYS = sorted(str(p.parent.relative_to(MANIFESTS)) for p in MANIFESTS.rglob("kustomization.yaml")
                   if p.parent.parent.name == "overlays" or p.parent.name == "describe")
+# Combinations of components that are in no overlay.
+COMBINATIONS = sorted(p.parent for p in (ROOT / "tests" / "deploy").glob("*/kustomization.yaml"))
 
 
 @functools.lru_cache(maxsize=None)

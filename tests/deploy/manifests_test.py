@@ -4,6 +4,7 @@ contain what they promise: who reaches which port, and what a container may do."
 
 import ipaddress
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import pods
 from gateway_test import Gateway, call
 
 SERVED = [name for name in manifests.OVERLAYS if name.startswith("overlays/")]
+SHARING = "overlays/frontends"  # the one with several frontends
+HERE = Path(__file__).parent
 FRONTEND = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "frontend"}
 PROMETHEUS = harness.ROOT / "deploy" / "prometheus"
 ALERTS = PROMETHEUS / "alerts.yaml"
@@ -71,7 +74,9 @@ class Programs(unittest.TestCase):
     def test_every_configuration_is_valid(self) -> None:
         tiny = harness.ROOT / "models" / "tiny"
         with tempfile.TemporaryDirectory() as folder:
-            secrets = {"kinora-tls": pods.make_tls(Path(folder) / "tls"), "kinora-tokens": pods.make_tokens()}
+            secrets = {"kinora-tls": pods.make_tls(Path(folder) / "tls"), "kinora-tokens": pods.make_tokens(),
+                       "kinora-bucket": {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}}
+            secrets["kinora-database"] = {"PGPASSWORD": "secret", "ca.crt": secrets["kinora-tls"]["ca.crt"]}
             for name in SERVED:
                 objects = manifests.overlay(name)
                 if "--model-description" in str(objects):
@@ -83,7 +88,8 @@ class Programs(unittest.TestCase):
                     flags = [w for w in pod.command if w.startswith("--")] + ["--check-config"]
                     if component == "worker":
                         flags += [*pods.model_flags(tiny), f"--world-size={groups(objects)['kinora-worker-0']}"]
-                    done = subprocess.run([manifests.program(f"kinora-{component}"), *flags], capture_output=True, text=True)
+                    done = subprocess.run([manifests.program(f"kinora-{component}"), *flags], capture_output=True, text=True,
+                                          env=manifests.environment(**pod.env))
                     with self.subTest(overlay=name, component=component):
                         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
@@ -94,6 +100,10 @@ class Programs(unittest.TestCase):
             text = config(objects, "frontend")
             for field, port in (("address", "api"), ("join_address", "join"), ("http_address", "http")):
                 self.assertIn(f'\n{field}: "0.0.0.0:{ports[port]}"', "\n" + text)
+            args = manifests.of_component(objects, "frontend")["spec"]["containers"][0]["args"]
+            peers = [f"--peer-address=0.0.0.0:{ports['peers']}", f"--advertise-peer-address=$(POD_IP):{ports['peers']}",
+                     f"--advertise-join-address=$(POD_IP):{ports['join']}"] if name == SHARING else []
+            self.assertEqual([a for a in args if re.match("--(advertise|peer)-[a-z-]*address=", a)], peers)
             self.assertIn(f'frontend: "kinora-frontend:{ports["join"]}"', config(objects, "worker"))
             gateway = manifests.of_component(objects, "gateway")["spec"]["containers"][0]
             ports |= {p["name"]: p["containerPort"] for p in gateway["ports"]}
@@ -101,9 +111,10 @@ class Programs(unittest.TestCase):
             for service in (o for o in objects if o["kind"] == "Service"):
                 for port in service["spec"]["ports"]:
                     self.assertEqual(port["port"], ports[port["targetPort"]])
+                    self.assertNotEqual(port["port"], 8474)  # frontends dial each other by the pods' addresses
 
     def test_a_gateway_accepts_the_names_of_its_service_and_its_ingress(self) -> None:
-        for objects in (*map(manifests.overlay, SERVED), manifests.render(Path(__file__).parent / "all-components")):
+        for objects in (*map(manifests.overlay, SERVED), manifests.render(HERE / "all-components")):
             service = manifests.get(objects, "Service", "kinora-gateway")["metadata"]
             names = {service["name"], f"{service['name']}.{service['namespace']}", f"{service['name']}.{service['namespace']}.svc"}
             for ingress in (o for o in objects if o["kind"] == "Ingress"):
@@ -114,7 +125,7 @@ class Programs(unittest.TestCase):
             self.assertEqual({a.removeprefix("--host=") for a in args if a.startswith("--host=")}, names)
 
     def test_the_ingress_publishes_the_api_and_the_page(self) -> None:
-        ingress = manifests.get(manifests.render(Path(__file__).parent / "all-components"), "Ingress", "kinora")
+        ingress = manifests.get(manifests.render(HERE / "all-components"), "Ingress", "kinora")
         paths = [(p["path"], p["pathType"]) for rule in ingress["spec"]["rules"] for p in rule["http"]["paths"]]
         page = set(re.findall(r'"(/[\w.]*)"', (GATEWAY_SOURCES / "page_handler.cc").read_text()))
         api = set(json.loads((GATEWAY_SOURCES / "openapi.json").read_text())["paths"])
@@ -134,6 +145,13 @@ class Programs(unittest.TestCase):
             volumes = manifests.of_component(manifests.overlay(name), "gateway")["spec"]["volumes"]
             [size] = [v["emptyDir"]["sizeLimit"] for v in volumes if v["name"] == "scratch"]
             self.assertGreater(int(size.removesuffix("Gi")), int(most[1]))
+
+    def test_a_frontends_files_fit_its_volume_until_they_are_in_the_bucket(self) -> None:
+        help = help_of("kinora-frontend")
+        uploads, bytes = (int(re.search(rf"--{flag} .*?default:\s+(\d+)", help, re.S)[1]) for flag in ("max-uploads", "max-input-bytes"))
+        volumes = manifests.of_component(manifests.overlay(SHARING), "frontend")["spec"]["volumes"]
+        [size] = [v["emptyDir"]["sizeLimit"] for v in volumes if v["name"] == "state"]
+        self.assertGreater(int(size.removesuffix("Gi")) * 2**30, uploads * bytes)
 
     def test_every_group_that_may_join_is_awaited_and_its_mesh_has_its_size(self) -> None:
         for name in SERVED:
@@ -167,6 +185,60 @@ class Programs(unittest.TestCase):
             self.assertNotIn("--drain-grace", str(gateway["containers"][0]["args"]))
 
 
+KUBECTL = """#!/bin/bash
+# Without a cluster: prints what would be applied or created.
+case "$*" in
+  'apply -k '*) exec {kubectl} kustomize "$3" ;;
+  *' create secret '*) exec {kubectl} "$@" --dry-run=client -o json ;;
+esac
+"""
+
+
+class Manual(unittest.TestCase):
+    """The blocks of docs/deployment.md for Kubernetes, in a folder that has `deploy`."""
+
+    def paste(self, part: str, *files: str) -> str:
+        [block] = [b for b in harness.blocks("bash", harness.ROOT / "docs/deployment.md") if part in b]
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "deploy").symlink_to(harness.ROOT / "deploy")
+        for file in files:
+            (folder / file).write_text("secret")
+        programs = folder / "programs"
+        programs.mkdir()
+        (programs / "kubectl").write_text(KUBECTL.format(kubectl=manifests.KUBECTL))
+        (programs / "kubectl").chmod(0o755)
+        return harness.run(["bash", "-ec", block], folder, PATH=f"{programs}:{os.environ['PATH']}")
+
+    def test_the_examples_of_kustomizations_are_rendered(self) -> None:
+        import yaml
+
+        for part in ("newName: registry.example/kinora-frontend", "overlays/frontends"):
+            objects = list(yaml.safe_load_all(self.paste(part)))
+            self.assertEqual(manifests.get(objects, "Certificate", "kinora-frontend")["spec"]["secretName"], "kinora-tls")
+        args = manifests.of_component(objects, "frontend")["spec"]["containers"][0]["args"]
+        last = dict(a.split("=", 1) for a in args)  # as the program takes them
+        self.assertIn("@db.prod.svc/", last["--store"])
+        self.assertEqual((last["--artifacts"], last["--s3-region"]), ("s3://my-clips/kinora", "eu-west-1"))
+
+    def test_the_secrets_that_are_created_have_the_keys_that_pods_use(self) -> None:
+        made: dict[str, set[str]] = {}
+        for part, files in (("create secret generic kinora-tls", ()),
+                            ("create secret generic kinora-database", ("password", "db-ca.pem", "key-id", "key"))):
+            for text in re.split(r"(?m)(?<=^\})\n", self.paste(part, *files)):
+                if text.strip():
+                    secret = json.loads(text)
+                    made.setdefault(secret["metadata"]["name"], set()).update(secret["data"])
+        used: dict[str, set[str]] = {"kinora-bucket": {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, "kinora-tls": {"tls.crt", "tls.key"},
+                                     "kinora-tokens": {"clients", "workers", "peers"}}
+        for _, template in manifests.pod_templates(manifests.overlay(SHARING)):
+            for volume in template["spec"]["volumes"]:
+                keys = {item["key"] for item in volume.get("secret", {}).get("items", [])}
+                used.setdefault(volume.get("secret", {}).get("secretName", ""), set()).update(keys)
+        used["kinora-database"].add("PGPASSWORD")
+        del used[""]
+        self.assertEqual(made, used)
+
+
 class Promises(unittest.TestCase):
     def test_containers_are_restricted(self) -> None:
         for name in manifests.OVERLAYS:
@@ -191,6 +263,8 @@ class Promises(unittest.TestCase):
             for port, to, who, reaches in [
                     ("join", FRONTEND, ("kinora", WORKER), True), ("join", FRONTEND, anybody, False), ("join", FRONTEND, prometheus, False),
                     ("join", FRONTEND, ("other", WORKER), False), ("http", FRONTEND, prometheus, True), ("http", FRONTEND, anybody, False),
+                    ("peers", FRONTEND, ("kinora", FRONTEND), name == SHARING), ("peers", FRONTEND, ("other", FRONTEND), False),
+                    ("peers", FRONTEND, ("kinora", WORKER), False), ("peers", FRONTEND, ("kinora", GATEWAY), False), ("peers", FRONTEND, anybody, False),
                     ("http", FRONTEND, ("kinora", WORKER), False), ("http", FRONTEND, ("other", prometheus[1]), False),
                     ("api", FRONTEND, anybody, True), ("web", GATEWAY, anybody, True), ("http", WORKER, prometheus, True), ("http", WORKER, anybody, False),
                     (40000, WORKER, ("kinora", WORKER), name == "overlays/multi-host"), (40000, WORKER, anybody, False)]:
@@ -208,7 +282,7 @@ class Promises(unittest.TestCase):
             objects = manifests.overlay(name)
             self.assertNotIn("--input-url", str(manifests.of_component(objects, "gateway")))
             self.assertNotIn("ipBlock", str(egress_of(objects)))
-        objects = manifests.render(Path(__file__).parent / "all-components")
+        objects = manifests.render(HERE / "all-components")
         self.assertIn("--input-url-host=", str(manifests.of_component(objects, "gateway")))
         [rule] = [rule for rule in egress_of(objects) if "ipBlock" in str(rule)]
         self.assertEqual(rule["ports"], [{"port": 443}])
@@ -221,6 +295,46 @@ class Promises(unittest.TestCase):
             reached = one in ipaddress.ip_network(open6["cidr"]) and not any(one in network for network in closed6)
             self.assertEqual(reached, address in ("2606:4700::1111", "2001:200::1"), address)
 
+    def test_a_frontend_dials_only_what_it_shares_with_others(self) -> None:
+        names = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+        for name in SERVED:
+            policies = [o["spec"] for o in manifests.overlay(name) if o["kind"] == "NetworkPolicy"]
+            mine = [p for p in policies if p["podSelector"]["matchLabels"] == FRONTEND and "Egress" in p["policyTypes"]]
+            self.assertTrue(mine, name)
+            found = [(rule["ports"], rule.get("to")) for p in mine for rule in p.get("egress", [])]
+            wanted = [([{"port": 443}, *names], None), ([{"port": "peers"}], [{"podSelector": {"matchLabels": FRONTEND}}]),
+                      ([{"port": 5432}, *names], None)]
+            self.assertEqual(found, wanted if name == SHARING else [], name)
+
+    def test_passwords_of_the_database_and_the_bucket_are_in_secrets(self) -> None:
+        container = manifests.of_component(manifests.overlay(SHARING), "frontend")["spec"]["containers"][0]
+        [store] = [a for a in container["args"] if a.startswith("--store=")]
+        self.assertRegex(store, r"^--store=postgresql://kinora@[^:@]*\?sslmode=verify-full&sslrootcert=/run/kinora/database/ca.crt$")
+        self.assertIn({"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": {"name": "kinora-database", "key": "PGPASSWORD"}}}, container["env"])
+        self.assertEqual(container["envFrom"], [{"secretRef": {"name": "kinora-bucket"}}])
+        for _, template in manifests.pod_templates(manifests.overlay(SHARING)):
+            if template["metadata"]["labels"]["app.kubernetes.io/component"] != "frontend":
+                self.assertNotRegex(str(template), "kinora-(database|bucket)|peers")
+
+    def test_frontends_trust_each_other_by_a_name_that_the_certificate_has(self) -> None:
+        objects = manifests.render(HERE / "autoscaled-frontends")
+        args = manifests.of_component(objects, "frontend")["spec"]["containers"][0]["args"]
+        names = manifests.get(objects, "Certificate", "kinora-frontend")["spec"]["dnsNames"]
+        [mine] = [a.removeprefix("--peer-server-name=") for a in args if a.startswith("--peer-server-name=")]
+        self.assertIn(mine, names)
+        self.assertIn(re.search(r'frontend: "([^:]*):', config(objects, "worker"))[1], names)  # also after a redirect
+        [made] = re.findall(r"subjectAltName=(\S+)", (harness.ROOT / "docs/deployment.md").read_text())
+        self.assertIn(f"DNS:{mine}", made.split(","))
+
+    def test_components_know_both_kinds_of_frontend(self) -> None:
+        for name, flags in (("multi-gpu-frontends", ()), ("autoscaled-frontends", ("--model-description=",))):
+            objects = manifests.render(HERE / name)
+            container = manifests.of_component(objects, "frontend")["spec"]["containers"][0]
+            for flag in ("--artifacts=", "--store=", *flags):
+                self.assertEqual(str(container["args"]).count(flag), 1, name)
+            self.assertEqual(container["envFrom"], [{"secretRef": {"name": "kinora-bucket"}}])
+        self.assertNotIn("replicas", manifests.get(objects, "StatefulSet", "kinora-worker")["spec"])
+
     def test_gateways_share_a_key_for_links_or_keep_their_clients(self) -> None:
         for name in SERVED:
             objects = manifests.overlay(name)
@@ -232,7 +346,7 @@ class Promises(unittest.TestCase):
 
     def test_prometheus_reads_every_rank_under_the_jobs_that_the_alerts_match(self) -> None:
         prometheus = ("monitoring", {"app.kubernetes.io/name": "prometheus"})
-        monitoring = manifests.render(Path(__file__).parent / "all-components")
+        monitoring = manifests.render(HERE / "all-components")
         endpoints = manifests.get(monitoring, "PodMonitor", "kinora-worker")["spec"]["podMetricsEndpoints"]
         for endpoint in endpoints:  # otherwise the operator uses namespace/name
             self.assertEqual(endpoint["relabelings"], [{"targetLabel": "job", "replacement": "kinora-worker"}])
@@ -270,10 +384,26 @@ class Promises(unittest.TestCase):
                 with self.subTest(overlay=name, container=container["name"]):
                     self.assertEqual(container["image"].startswith("kinora/worker-cuda:"), has_device)
 
-    def test_one_frontend_and_a_budget_for_each(self) -> None:
+    def test_frontends_are_replaced_one_by_one_and_spread_over_hosts_and_zones(self) -> None:
+        objects = manifests.overlay(SHARING)
+        spec = manifests.get(objects, "Deployment", "kinora-frontend")["spec"]
+        self.assertEqual(spec["strategy"], {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}})
+        pod = spec["template"]["spec"]
+        spread = {c["topologyKey"]: c["labelSelector"]["matchLabels"] for c in pod["topologySpreadConstraints"]}
+        self.assertEqual(spread, {"kubernetes.io/hostname": FRONTEND, "topology.kubernetes.io/zone": FRONTEND})
+        probes = {kind: pod["containers"][0][kind]["httpGet"]["path"] for kind in ("startupProbe", "readinessProbe", "livenessProbe")}
+        self.assertEqual(probes, {"startupProbe": "/livez", "readinessProbe": "/readyz", "livenessProbe": "/livez"})
+        startup = pod["containers"][0]["startupProbe"]
+        self.assertLess(startup["periodSeconds"] * startup["failureThreshold"] + spec["minReadySeconds"],
+                        spec.get("progressDeadlineSeconds", 600))
+        self.assertFalse(manifests.get(objects, "Service", "kinora-frontend")["spec"].get("publishNotReadyAddresses"))
+        self.assertEqual([v for v in pod["volumes"] if "persistentVolumeClaim" in v], [])  # a pod may run anywhere
+
+    def test_one_frontend_or_three_and_a_budget_for_each(self) -> None:
         for name in SERVED:
             objects = manifests.overlay(name)
-            self.assertEqual(manifests.get(objects, "StatefulSet", "kinora-frontend")["spec"]["replicas"], 1)
+            [owner] = [o for o in objects if o["metadata"]["name"] == "kinora-frontend" and "replicas" in o.get("spec", {})]
+            self.assertEqual((owner["kind"], owner["spec"]["replicas"]), ("Deployment", 3) if name == SHARING else ("StatefulSet", 1))
             for of, template in COMPONENTS.items():
                 budget = manifests.get(objects, "PodDisruptionBudget", f"kinora-{of}")["spec"]
                 self.assertEqual((budget["maxUnavailable"], budget["selector"]["matchLabels"]), (1, template))
@@ -285,7 +415,7 @@ def allows(policy: dict, to: dict, port: object, who: tuple[str, dict]) -> bool:
     namespace, labels = who
     if policy["podSelector"]["matchLabels"] != to:
         return False
-    for rule in policy["ingress"]:
+    for rule in policy.get("ingress", []):
         if "ports" in rule and port not in [p["port"] for p in rule["ports"]]:
             continue
         if "from" not in rule:

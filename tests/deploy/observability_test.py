@@ -5,7 +5,7 @@ the values that a run itself reports, and alerts are silent on a healthy run and
 
     python3 tests/deploy/observability_test.py --build build/release
 
-Needs prometheus and promtool (Debian: prometheus).
+Needs prometheus and promtool (Debian: prometheus), and PostgreSQL (Debian: postgresql-15).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
+import database  # noqa: E402
 import harness  # noqa: E402
 import s3  # noqa: E402
 from gateway_test import Gateway, call  # noqa: E402
@@ -141,8 +142,9 @@ class Observability(unittest.TestCase):
         cls.folder = Path(cls.temporary.name)
         cls.pages = {"kinora-frontend": harness.free_port(), "kinora-worker": harness.free_port()}
         bucket = cls.enterClassContext(s3.Server())
-        cls.enterClassContext(mock.patch.dict(os.environ, bucket.environment))
-        cls.frontend = harness.Frontend(cls.folder, flags=[*bucket.flags,
+        store = cls.enterClassContext(database.Server())
+        cls.enterClassContext(mock.patch.dict(os.environ, {**bucket.environment, "PGPASSWORD": database.PASSWORD}))
+        cls.frontend = harness.Frontend(cls.folder, flags=[*bucket.flags, f"--store={store.url}",
             f"--http-address=127.0.0.1:{cls.pages['kinora-frontend']}",
             f"--worker-http-address=127.0.0.1:{cls.pages['kinora-worker']}", "--worker-model-id=tiny",
             "--worker-ranks=tokens=2", "--worker-threads=2", "--worker-precision=f32"])
@@ -331,6 +333,26 @@ class Observability(unittest.TestCase):
 
 
 class Dashboard(unittest.TestCase):
+    def test_frontends_that_share_a_database_are_counted_once(self) -> None:
+        """Two frontends of one service, and one of another, which has a namespace of its own."""
+        values = {"kinora_queue_seconds": 600, "kinora_queue_depth": 3, "kinora_input_bytes": 1000, "kinora_jobs_running": 2}
+        series, wanted = [], {"kinora_queue_seconds": 1200, "kinora_queue_depth": 6, "kinora_input_bytes": 2000, "kinora_jobs_running": 6}
+        for name, value in values.items():
+            for instance, namespace in (("f", "a"), ("g", "a"), ("h", "b")):
+                labels = f'job="kinora-frontend", namespace="{namespace}", instance="{instance}", model="m", priority="0"'
+                series.append({"series": f"{name}{{{labels}}}", "values": f"{value}x5"})
+        checks = []
+        for target in (target for panel in PANELS for target in panel["targets"]):
+            names = set(re.findall(r"kinora_\w+", target["expr"]))
+            if len(names) == 1 and names < wanted.keys():
+                checks.append({"expr": f"sum({target['expr']})", "eval_time": "2m", "exp_samples": [{"labels": "{}", "value": wanted[names.pop()]}]})
+        self.assertEqual(len(checks), len(wanted))
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "cases.yaml"  # JSON is valid YAML
+            file.write_text(json.dumps({"rule_files": [], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}]}))
+            done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_ids_are_unique_and_panels_do_not_overlap(self) -> None:
         ids = [panel["id"] for panel in DASHBOARD["panels"]]
         self.assertEqual(len(ids), len(set(ids)))
@@ -364,4 +386,4 @@ class Dashboard(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    harness.main(programs=["prometheus", "promtool"])
+    harness.main(programs=["prometheus", "promtool", "setpriv", str(database.PROGRAMS / "initdb")])

@@ -29,7 +29,8 @@ def make_tls(folder: Path) -> dict[str, str]:
 
 
 def make_tokens() -> dict[str, str]:
-    return {"clients": os.urandom(16).hex() + "\n", "workers": os.urandom(16).hex() + "\n"}
+    """Returns the Secret kinora-tokens."""
+    return {name: os.urandom(16).hex() + "\n" for name in ("clients", "workers", "peers")}
 
 
 def make_link_key() -> dict[str, str]:
@@ -79,8 +80,12 @@ class Container:
         volumes = {v["name"]: v for v in template["spec"]["volumes"]}
         for mount in self.spec["volumeMounts"]:
             self._mount(volumes.get(mount["name"], {}), self.mounts[mount["mountPath"]])
-        self.env = {"POD_NAME": name, **env}
+        self.env = {"POD_NAME": name, "POD_IP": "127.0.0.1", **env}
         self.env |= {e["name"]: e["value"] for e in self.spec.get("env", []) if "value" in e}
+        keys = {e["name"]: e["valueFrom"]["secretKeyRef"] for e in self.spec.get("env", []) if "secretKeyRef" in e.get("valueFrom", {})}
+        self.env |= {name: cluster.secrets[of["name"]][of["key"]] for name, of in keys.items()}
+        for source in self.spec.get("envFrom", []):
+            self.env |= cluster.secrets[source["secretRef"]["name"]]
         words = [*self.spec["command"], *self.spec.get("args", [])]
         self.command = [self.here(re.sub(r"\$\((\w+)\)", lambda m: self.env[m[1]], w)) for w in words]
         self.log: list[str] = []

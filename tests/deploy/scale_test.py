@@ -156,6 +156,27 @@ class Replicas(unittest.TestCase):
         for value, wanted in ((0, 0), (0.001, 1), (600, 1), (601, 2), (1800, 3), (1e6, 10)):
             self.assertEqual(replicas(value, trigger, spec), wanted)
 
+    def test_frontends_that_share_a_queue_count_it_once(self) -> None:
+        query = manifests.get(manifests.overlay("overlays/autoscaled"), "ScaledObject", "kinora-worker")["spec"]["triggers"][0]["metadata"]["query"]
+
+        def series(name: str, value: int, **labels: str) -> dict[str, str]:
+            text = ", ".join(f'{k}="{v}"' for k, v in {"namespace": "kinora", **labels}.items())
+            return {"series": f"{name}{{{text}}}", "values": f"{value}x5"}
+
+        def case(queue: list[dict], running: tuple[int, int, int], value: int) -> dict:
+            jobs = [series("kinora_jobs_running", n, instance=f) for f, n in zip("abc", running)]
+            return {"interval": "1m", "input_series": [*queue, *jobs], "promql_expr_test": [
+                {"expr": query, "eval_time": "2m", "exp_samples": [{"labels": "{}", "value": value}]}]}
+
+        queue = [series("kinora_queue_seconds", seconds, instance=f, model=model) for f in "abc" for model, seconds in (("m", 1500), ("n", 300))]
+        elsewhere = series("kinora_queue_seconds", 9000, instance="z", model="m", namespace="other")
+        cases = [case([*queue, elsewhere], (1, 1, 0), 1800), case(queue, (2, 1, 1), 2400), case(queue[:2], (1, 0, 0), 1800)]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "cases.yaml"
+            file.write_text(json.dumps({"rule_files": [], "tests": cases}))  # which YAML contains
+            done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
 
 if __name__ == "__main__":
-    harness.main(programs=["openssl", "prometheus"], folders=[str(manifests.KUBECTL), str(manifests.CHECKS)])
+    harness.main(programs=["openssl", "prometheus", "promtool"], folders=[str(manifests.KUBECTL), str(manifests.CHECKS)])

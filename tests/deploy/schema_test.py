@@ -84,17 +84,15 @@ def quantities(value: object, key: str = "") -> list[str]:
 
 class Schemas(unittest.TestCase):
     def test_every_object_is_as_its_schema_says(self) -> None:
-        for name in [*manifests.OVERLAYS, "tests"]:
-            objects = manifests.overlay(name) if name != "tests" else manifests.render(Path(__file__).parent / "all-components")
-            for o in objects:
+        for name in [*manifests.OVERLAYS, *manifests.COMBINATIONS]:
+            for o in manifests.overlay(name):
                 with self.subTest(overlay=name, kind=o["kind"], name=o["metadata"]["name"]):
                     check(o)
                     for quantity in quantities(o):
                         self.assertRegex(quantity, rf"^{QUANTITY.pattern}$")
 
     def test_a_wrong_object_of_each_kind_is_found(self) -> None:
-        objects = [o for name in manifests.OVERLAYS for o in manifests.overlay(name)]
-        objects += manifests.render(Path(__file__).parent / "all-components")
+        objects = [o for name in [*manifests.OVERLAYS, *manifests.COMBINATIONS] for o in manifests.overlay(name)]
         by_kind = {o["kind"]: o for o in objects}
         for kind, o in by_kind.items():
             wrong = copy.deepcopy(o)
@@ -112,7 +110,7 @@ class Schemas(unittest.TestCase):
 
     def test_every_component_is_in_some_kustomization(self) -> None:
         text = "".join(p.read_text() for p in manifests.MANIFESTS.rglob("kustomization.yaml"))
-        text += (Path(__file__).parent / "all-components" / "kustomization.yaml").read_text()
+        text += "".join((folder / "kustomization.yaml").read_text() for folder in manifests.COMBINATIONS)
         for component in (manifests.MANIFESTS / "components").iterdir():
             self.assertIn(f"components/{component.name}\n", text)
 
