@@ -235,10 +235,17 @@ ExitStatus ChangeGroup(const CommandLine& line) {
   v1::WorkerGroupRequest request;
   v1::WorkerGroup group;
   request.set_id(line.operands()[0]);
+  request.set_frontend(line.Get("frontend").value_or(""));
   const auto stub = v1::Admin::NewStub(connection->channel());
   const auto context = connection->UnaryContext();
   const grpc::Status status = ((*stub).*method)(context.get(), request, &group);
   return Answer(line, status, group, FormatGroup);
+}
+
+std::vector<FlagSpec> ChangeGroupFlags() {
+  return {{"frontend", "ADDRESS",
+           "the frontend that has the group, as `kinora admin list` shows it after \"at\"; needed "
+           "only if groups of several have this ID"}};
 }
 
 std::vector<FlagSpec> WaitFlagList() { return {ServingWaitFlags().begin(), ServingWaitFlags().end()}; }
@@ -295,17 +302,9 @@ absl::Span<const FlagSpec> AdminFlags() {
 absl::Span<const Command> AdminCommands() {
   static const auto* const kCommands = new std::vector<Command>{
       {"list", "", "list worker groups and their ranks", 0, {}, ListGroups},
-      {"drain",
-       "GROUP",
-       "finish the group's current job and give it no more",
-       1,
-       {},
+      {"drain", "GROUP", "finish the group's current job and give it no more", 1, ChangeGroupFlags(),
        ChangeGroup<static_cast<GroupMethod>(&v1::Admin::Stub::DrainWorkerGroup)>},
-      {"restart",
-       "GROUP",
-       "restart the group's processes; its job returns to the queue",
-       1,
-       {},
+      {"restart", "GROUP", "restart the group's processes; its job returns to the queue", 1, ChangeGroupFlags(),
        ChangeGroup<static_cast<GroupMethod>(&v1::Admin::Stub::RestartWorkerGroup)>},
   };
   return *kCommands;

@@ -93,9 +93,11 @@ std::string FormatModel(const v1::ModelInfo& model) {
 }
 
 std::string FormatGroup(const v1::WorkerGroup& group) {
-  std::string out = absl::StrFormat("group %s  %-9s %s", group.id(), group.state(), group.model());
+  std::string out =
+      absl::StrFormat("group %s  %-9s %s", group.id().empty() ? "?" : group.id(), group.state(), group.model());
   if (!group.mesh().empty()) absl::StrAppend(&out, "  ", group.mesh());
   if (!group.video_id().empty()) absl::StrAppend(&out, "  job ", group.video_id());
+  if (!group.frontend().empty()) absl::StrAppend(&out, "  at ", group.frontend());
   if (!group.reason().empty()) absl::StrAppend(&out, "  (", group.reason(), ")");
   for (const v1::WorkerGroup::Rank& rank : group.ranks()) {
     absl::StrAppend(&out, "\n  rank ", rank.rank(), "  ", rank.device(), "  ", rank.address());

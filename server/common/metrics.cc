@@ -127,7 +127,16 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
                                 .Add({})),
       job_store_unwritable_seconds(
           GaugeFamily(registry, "kinora_job_store_unwritable_seconds", "How long the job store has been unwritable")
-              .Add({})) {
+              .Add({})),
+      leases_lost_total(CounterFamily(registry, "kinora_leases_lost_total",
+                                      "Runs stopped because this frontend could not renew their lease in time")
+                            .Add({})),
+      database_calls(GaugeFamily(registry, "kinora_database_calls", "Calls to the database that wait or run")),
+      database_dead_rows(GaugeFamily(registry, "kinora_database_dead_rows",
+                                     "Rows of the database that are to be vacuumed, as it estimates them")),
+      database_oldest_transaction_seconds(
+          GaugeFamily(registry, "kinora_database_oldest_transaction_seconds",
+                      "Age of the oldest open transaction in the database that this frontend may see")) {
   queue_depth.Add({{"priority", "0"}});
   for (const char* outcome : {"resumed", "began_anew", "file_lost"}) resumed_runs_total.Add({{"outcome", outcome}});
 }

@@ -73,6 +73,11 @@ std::string GatewaySocketOf(const v1::FrontendConfig& config);
 bool MayBeExposed(const v1::FrontendConfig& config, const std::string& token_file);
 // As above for join_address, where a client certificate can replace the token.
 bool JoinMayBeExposed(const v1::FrontendConfig& config);
+bool PeersMayBeExposed(const v1::FrontendConfig& config);
+
+// Where other frontends call this one, and where ranks join it that others send there. "": nowhere.
+std::string AdvertisedPeerAddress(const v1::FrontendConfig& config);
+std::string AdvertisedJoinAddress(const v1::FrontendConfig& config);
 
 // Checks what can be checked before anything starts. InvalidArgument names the field of each error: a listener that is
 // neither loopback nor protected, a limit that is not positive, an unknown word, an impossible group.

@@ -13,9 +13,15 @@
 #include "server/common/status_details.h"
 #include "server/config/config.h"
 #include "server/net/listen_address.h"
+#include "server/net/server_address.h"
 
 namespace kinora {
 namespace {
+
+// Whether the address is all addresses of a machine.
+bool IsWildcard(const std::string& address) {
+  return absl::StartsWith(address, "0.0.0.0:") || absl::StartsWith(address, "[::]:") || absl::StartsWith(address, ":");
+}
 
 // Checks the form of an address, and that other machines can reach it only if it is protected or the operator allows
 // it. Checks every address of a name.
@@ -45,6 +51,8 @@ void CheckListeners(const v1::FrontendConfig& config, std::vector<FieldViolation
                 "set join_tls.certificate_file, join_tls.key_file, and join_token_file or join_tls.client_ca_file, or "
                 "insecure",
                 out);
+  CheckListener("peer_address", config.peer_address(), PeersMayBeExposed(config),
+                "set peer_tls.certificate_file, peer_tls.key_file, peer_ca_file and peer_token_file, or insecure", out);
   if (!config.worker().model().empty()) {
     CheckListener("worker.http_address", config.worker().http_address(), config.insecure(), kPagesAreOpen, out);
   }
@@ -291,7 +299,75 @@ void CheckJoin(const v1::FrontendConfig& config, std::vector<FieldViolation>& ou
   }
 }
 
+// Whether other machines can dial it.
+bool IsDialled(const std::string& address) {
+  const auto server = ParseServerAddress(address, /*default_port=*/0);
+  return server.ok() && !absl::StartsWith(address, "unix:") && !absl::EndsWith(address, ":0") && !IsWildcard(address);
+}
+
+void CheckAdvertised(const char* field, const std::string& address, const char* of, const std::string& listens,
+                     std::vector<FieldViolation>& out) {
+  if (listens.empty()) {
+    if (!address.empty()) out.push_back({field, absl::StrCat("has no effect without ", of, ": set both")});
+  } else if (address.empty() && !IsDialled(listens)) {
+    out.push_back({field, absl::StrCat("must be set to host:port, since others cannot dial ", of, ", ", listens)});
+  } else if (!address.empty() && !IsDialled(address)) {
+    out.push_back({field, absl::StrCat("\"", address, "\" must be a host:port that others can dial")});
+  }
+}
+
+void CheckPeers(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  const v1::TlsConfig& tls = config.peer_tls();
+  const std::string& address = config.peer_address();
+  if (address.empty()) {
+    for (const auto& [field, value] : {std::pair{"peer_tls.certificate_file", tls.certificate_file()},
+                                       {"peer_tls.key_file", tls.key_file()},
+                                       {"peer_tls.client_ca_file", tls.client_ca_file()},
+                                       {"peer_ca_file", config.peer_ca_file()},
+                                       {"peer_token_file", config.peer_token_file()}}) {
+      if (!value.empty()) out.push_back({field, "has no effect without peer_address: set both"});
+    }
+  } else {
+    if (!IsDatabaseUrl(StoreOf(config)) || !IsBucketUrl(config.artifacts())) {
+      out.push_back({"peer_address",
+                     "has no effect unless store is a PostgreSQL database and artifacts a bucket: otherwise frontends "
+                     "share nothing"});
+    }
+    CheckTls("peer_tls", tls, out);
+    if (tls.certificate_file().empty() != config.peer_ca_file().empty()) {
+      out.push_back({config.peer_ca_file().empty() ? "peer_ca_file" : "peer_tls.certificate_file",
+                     "peer_ca_file and peer_tls.certificate_file must be set together: frontends are both server and "
+                     "client"});
+    }
+    if (config.peer_token_file().empty() && !config.insecure()) {
+      out.push_back({"peer_token_file", "must be set with peer_address, because its callers read and change jobs"});
+    }
+  }
+  if (!address.empty() || !config.advertise_join_address().empty()) {  // else there are no others to be told of it
+    CheckAdvertised("advertise_join_address", config.advertise_join_address(), "join_address", config.join_address(),
+                    out);
+  }
+  CheckAdvertised("advertise_peer_address", config.advertise_peer_address(), "peer_address", address, out);
+  if (!config.peer_server_name().empty() && config.peer_ca_file().empty()) {
+    out.push_back(
+        {"peer_server_name", "has no effect without peer_ca_file, since no certificate is checked: set both"});
+  }
+}
+
 }  // namespace
+
+bool PeersMayBeExposed(const v1::FrontendConfig& config) {
+  return config.insecure() || (!config.peer_tls().certificate_file().empty() && !config.peer_token_file().empty());
+}
+
+std::string AdvertisedPeerAddress(const v1::FrontendConfig& config) {
+  return config.advertise_peer_address().empty() ? config.peer_address() : config.advertise_peer_address();
+}
+
+std::string AdvertisedJoinAddress(const v1::FrontendConfig& config) {
+  if (!config.advertise_join_address().empty()) return config.advertise_join_address();
+  return IsDialled(config.join_address()) ? config.join_address() : "";
+}
 
 bool MayBeExposed(const v1::FrontendConfig& config, const std::string& token_file) {
   return config.insecure() || (!config.tls().certificate_file().empty() && !token_file.empty());
@@ -333,6 +409,7 @@ absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   CheckListeners(config, out);
   CheckTls("tls", config.tls(), out);
   CheckJoin(config, out);
+  CheckPeers(config, out);
   if (config.state_directory().empty()) out.push_back({"state_directory", "must not be empty"});
   CheckStoreField(config, out);
   CheckBucketFields(config, out);

@@ -6,6 +6,7 @@
 #include "server/config/config.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/groups/join_service.h"
+#include "server/frontend/peers/peer_server.h"
 #include "server/net/http_pages.h"
 
 namespace kinora {
@@ -31,9 +32,10 @@ absl::StatusOr<DescriptorBudget> DivideDescriptors(int64_t limit, const v1::Fron
       .admin = kPerConnection * FrontendServer::kMaxAdminConnections,
       .gateway = WebAddressOf(config).empty() ? 0 : kPerConnection * FrontendServer::kMaxGatewayConnections,
       .join = config.join_address().empty() ? 0 : kPerConnection * JoinServer::kMaxConnections,
+      .peers = config.peer_address().empty() ? 0 : 2 * kPerConnection * PeerServer::kMaxConnections,
       .workers = kPerWorker * processes};
-  const int64_t others =
-      budget.process + budget.store + budget.pages + budget.admin + budget.gateway + budget.join + budget.workers;
+  const int64_t others = budget.process + budget.store + budget.pages + budget.admin + budget.gateway + budget.join +
+                         budget.peers + budget.workers;
   const int64_t left = std::max<int64_t>(0, limit - others) / kPerConnection;
   budget.connections = static_cast<int>(std::min<int64_t>(config.max_connections(), left));
   if (budget.connections >= std::min(kFewest, config.max_connections())) return budget;
@@ -45,8 +47,8 @@ absl::StatusOr<DescriptorBudget> DivideDescriptors(int64_t limit, const v1::Fron
 
 std::string DescriptorBudget::ToString() const {
   return absl::StrCat(process, " process, ", store, " store, ", pages, " pages, ", admin, " admin, ", gateway,
-                      " gateway, ", join, " join, ", workers, " workers, ", kPerConnection * connections, " for ",
-                      connections, " connections, ", downloads, " downloads");
+                      " gateway, ", join, " join, ", peers, " peers, ", workers, " workers, ",
+                      kPerConnection * connections, " for ", connections, " connections, ", downloads, " downloads");
 }
 
 }  // namespace kinora

@@ -19,6 +19,7 @@ struct DescriptorBudget {
   int64_t admin = 0;      // connections to admin_address
   int64_t gateway = 0;    // connections to gateway.sock
   int64_t join = 0;       // connections to join_address
+  int64_t peers = 0;      // connections to peer_address, and to those of others
   int64_t workers = 0;    // pipes and connections of worker processes
   int connections = 0;    // to `address`, two descriptors each: max_connections, or as many as fit
   int64_t downloads = 0;  // 0: a download holds no descriptor between two chunks

@@ -22,6 +22,7 @@
 #include "server/frontend/api/job_admission.h"
 #include "server/frontend/artifacts/artifact_checks.h"
 #include "server/frontend/artifacts/artifact_home.h"
+#include "server/frontend/frontend_sharing.h"
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher.h"
@@ -34,7 +35,6 @@
 #include "server/frontend/jobs/frontend_lease.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/random_id.h"
-#include "server/frontend/jobs/shared_clients.h"
 #include "server/frontend/jobs/shared_events.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
@@ -76,6 +76,7 @@ class EmbeddedFrontend : public Frontend {
     KINORA_ASSIGN_OR_RETURN(
         auto models, BeginWithKnownModels(config_, stores_->catalogue(), stores_->jobs(), metrics_, queue_metrics_));
     KINORA_RETURN_IF_ERROR(OpenInputs());
+    KINORA_RETURN_IF_ERROR(sharing_->Start([this](const JobId& id) { CancelLeft(id); }));
     MakeDispatcher(std::move(models));
     KINORA_RETURN_IF_ERROR(Recover());
     KINORA_RETURN_IF_ERROR(StartServers());
@@ -94,6 +95,7 @@ class EmbeddedFrontend : public Frontend {
          {"once_more", "a second signal stops the frontend at once; running jobs are then restarted"}});
     draining_ = true;
     queue_->Close();
+    sharing_->BeginDrain();
     server_->SetAccepting(false);
     dispatcher_->Drain(absl::Seconds(config_.drain_grace_seconds()));
     Stop();
@@ -121,6 +123,7 @@ class EmbeddedFrontend : public Frontend {
   absl::Status OpenStore() {
     StoresOptions options{.rules = {.max_lost_groups = config_.max_lost_groups(), .frontend = id_}};
     options.rules.default_ttl = absl::Seconds(config_.default_ttl_seconds());
+    options.metrics = &metrics_;
     options.on_lost = [this] { TellHealth(); };
     if (home_->is_remote()) options.shared_place = config_.artifacts();
     KINORA_RETURN_IF_ERROR(options.watch.Add(state_.path()));
@@ -129,11 +132,14 @@ class EmbeddedFrontend : public Frontend {
       job_metrics_.Observe(event);
       if (event.has_terminal()) queue_metrics_.Observe(event.terminal());
       shared_events_ != nullptr ? shared_events_->Hear(event) : hub_->Publish(event);
+      if (sharing_ != nullptr) sharing_->Tell(event);
       if (event.has_terminal()) housekeeper_->JobEnded(event.terminal());
     };
     KINORA_ASSIGN_OR_RETURN(stores_, OpenStores(config_, state_, clock_, std::move(options)));
     if (!IsShared()) EndOtherLeases(stores_->frontends(), id_);  // the lock of the state proves that they are gone
     MakeEvents();
+    sharing_ = std::make_unique<FrontendSharing>(
+        config_, id_, FrontendSharing::Parts{*stores_, *hub_, shared_events_, clocks_.steady});
     queue_->SetStore(stores_->jobs());
     return LookForArtifactsWithoutJob(stores_->jobs(), stores_->is_new(), *home_, comparison_, metrics_);
   }
@@ -166,6 +172,7 @@ class EmbeddedFrontend : public Frontend {
     options.lease = absl::Seconds(config_.lease_seconds());
     if (stores_->is_database()) options.look_interval = kLook;
     options.ends_runs_with_leases = IsShared();
+    sharing_->AddTo(options);
     options.artifact_directory = home_->ForWorkers();
     intake_ = std::make_unique<ArtifactIntake>(home_->artifacts(), clocks_.steady);
     options.intake = intake_.get();
@@ -182,22 +189,23 @@ class EmbeddedFrontend : public Frontend {
     options.identity = ThisBuild();
     dispatcher_ = std::make_unique<Dispatcher>(stores_->jobs(), stores_->catalogue(), *queue_, *hub_, clocks_,
                                                &metrics_, options);
-    const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
-    const auto cancel_left = [this, cancel_run](const JobId& id) {
-      Log(Severity::kInfo, "job_left", {{"job", id}});
-      CancelJob(stores_->jobs(), *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
-    };
-    if (IsShared()) {
-      SharedClientsOptions of_clients{.id = id_, .cancel = cancel_left};
-      of_clients.grace = absl::Seconds(config_.disconnect_grace_seconds());
-      shared_clients_ = std::make_unique<SharedClients>(*hub_, *stores_->shared_clients(), std::move(of_clients),
-                                                        std::make_unique<EventLoop>(clocks_.steady));
-    }
+    sharing_->Use(*dispatcher_);
     housekeeper_ = std::make_unique<Housekeeper>(
-        stores_->jobs(), home_->artifacts(), *hub_, clock_, cancel_left,
+        stores_->jobs(), home_->artifacts(), *hub_, clock_, [this](const JobId& id) { CancelLeft(id); },
         HousekeeperOptions{.sweep_interval = absl::Seconds(config_.sweep_interval_seconds()),
                            .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds()),
                            .most_tidied = home_->is_remote() ? kMostTidied : std::numeric_limits<int64_t>::max()});
+  }
+
+  void CancelRun(const JobId& id) {  // of a job that is stored as cancelled
+    dispatcher_->CancelRun(id);
+    sharing_->TellCancelled();
+  }
+  void CancelLeft(const JobId& id) {
+    Log(Severity::kInfo, "job_left", {{"job", id}});
+    CancelJob(
+        stores_->jobs(), *queue_, [this](const JobId& job) { CancelRun(job); }, id,
+        [](const absl::StatusOr<v1::Video>&) {});
   }
 
   absl::Status Recover() {
@@ -224,24 +232,12 @@ class EmbeddedFrontend : public Frontend {
   }
 
   void HoldLease() {
-    FrontendLeaseOptions options{.id = id_, .address = config_.address()};
+    FrontendLeaseOptions options{.frontend = sharing_->entry()};
     options.lease = absl::Seconds(config_.lease_seconds());
     options.on_lost_run = [this](const UnfinishedJob& job) { dispatcher_->Recover(job, LogRecovered(job.video.id())); };
     options.on_lost_client = [this](const JobId& id) { ClientLeft(id); };
     if (IsShared()) options.grace = options.lease;
     lease_ = std::make_unique<FrontendLease>(stores_->frontends(), stores_->jobs(), clocks_.steady, std::move(options));
-  }
-
-  GroupControl Control() {
-    GroupControl control;
-    control.list = [this](Done<std::vector<v1::WorkerGroup>> done) { dispatcher_->ListGroups(std::move(done)); };
-    control.drain = [this](const std::string& id, Done<v1::WorkerGroup> done) {
-      dispatcher_->DrainGroup(id, std::move(done));
-    };
-    control.restart = [this](const std::string& id, Done<v1::WorkerGroup> done) {
-      dispatcher_->RestartGroup(id, std::move(done));
-    };
-    return control;
   }
 
   void MakeContext(TokenSet tokens) {
@@ -265,7 +261,7 @@ class EmbeddedFrontend : public Frontend {
         .limits = {.default_model = config_.default_model(), .max_ttl = absl::Seconds(config_.max_ttl_seconds())},
         .tokens = std::move(tokens),
         .check_disk = [this] { return CheckDisk(); },
-        .cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); },
+        .cancel_run = [this](const JobId& id) { CancelRun(id); },
         .estimate = [this](const std::string& model, const v1::Generation& generation,
                            Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); },
         .estimate_shape =
@@ -282,7 +278,9 @@ class EmbeddedFrontend : public Frontend {
     KINORA_ASSIGN_OR_RETURN(TokenSet tokens, LoadTokens(config_.token_file()));
     KINORA_ASSIGN_OR_RETURN(TokenSet admin_tokens, LoadTokens(config_.admin_token_file()));
     MakeContext(std::move(tokens));
-    KINORA_ASSIGN_OR_RETURN(server_, FrontendServer::Start(config_, *context_, Control(), std::move(admin_tokens)));
+    KINORA_ASSIGN_OR_RETURN(server_,
+                            FrontendServer::Start(config_, *context_, sharing_->Control(), std::move(admin_tokens)));
+    KINORA_RETURN_IF_ERROR(sharing_->Serve(job_metrics_, metrics_));
     dispatcher_->SetHealthListener([this](const GroupsHealth& health) {
       if (health.ready) wrong_start_.NoteReady();
       groups_.Set(health);
@@ -304,7 +302,7 @@ class EmbeddedFrontend : public Frontend {
   }
 
   void ClientLeft(const JobId& id) {
-    shared_clients_ != nullptr ? shared_clients_->Left(id) : housekeeper_->ClientLeft(id);
+    sharing_->clients() != nullptr ? sharing_->clients()->Left(id) : housekeeper_->ClientLeft(id);
   }
   bool IsShared() const { return stores_->is_shared(); }  // groups of other frontends run this one's jobs, too
   absl::Status CheckReady() {
@@ -353,6 +351,7 @@ class EmbeddedFrontend : public Frontend {
     JoinServerOptions options{
         .field = "join_address", .address = config_.join_address(), .entrance = Entrance::kJoinPort};
     options.local_only = !JoinMayBeExposed(config_);
+    options.homes = sharing_->homes();
     options.steady = &clocks_.steady;
     options.wants_certificate = !config_.join_tls().client_ca_file().empty();
     KINORA_ASSIGN_OR_RETURN(options.credentials, MakeServerCredentials(config_.join_tls(), "join_tls",
@@ -423,9 +422,10 @@ class EmbeddedFrontend : public Frontend {
     if (home_ != nullptr) home_->Stop();  // ends what would hold up the threads below
     comparison_.Stop();
     if (shared_events_ != nullptr) shared_events_->Stop();
-    if (shared_clients_ != nullptr) shared_clients_->Stop();
+    if (sharing_ != nullptr) sharing_->Stop();
     if (lease_ != nullptr) lease_->Stop();
     if (stores_ != nullptr) stores_->jobs().Flush();  // its last scan uses the dispatcher and the housekeeper
+    if (drained_ && sharing_ != nullptr) sharing_->Leave();
     if (housekeeper_ != nullptr) housekeeper_->Stop();
     if (disk_ != nullptr) disk_->Stop();
     if (inputs_ != nullptr) inputs_->Stop();
@@ -457,12 +457,12 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<Stores> stores_;
   std::unique_ptr<EventSource> events_;
   SharedEvents* shared_events_ = nullptr;  // the same, or null
+  std::unique_ptr<FrontendSharing> sharing_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
   std::unique_ptr<ResumeFiles> points_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
-  std::unique_ptr<SharedClients> shared_clients_;  // null: this frontend has all clients
   std::unique_ptr<FrontendLease> lease_;
   CallSlots downloads_{"downloads", config_.max_downloads(), config_.max_downloads_per_client(),
                        [this](int open) { metrics_.downloads.Set(open); }};

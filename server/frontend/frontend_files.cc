@@ -16,6 +16,7 @@
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
+#include "server/frontend/peers/peer_address.h"
 #include "server/frontend/stores.h"
 #include "server/net/tls_files.h"
 
@@ -27,9 +28,19 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
        Violations(LoadTlsFiles(config.join_tls(), Clock::Real().Now(), "join_tls").status())) {
     problems.push_back(std::move(problem));
   }
+  if (!config.peer_address().empty()) {
+    for (FieldViolation& problem :
+         Violations(LoadTlsFiles(config.peer_tls(), Clock::Real().Now(), "peer_tls").status())) {
+      problems.push_back(std::move(problem));
+    }
+    if (const absl::Status read = PeersOptionsOf(config, "").status(); !read.ok()) {
+      problems.push_back({"peer_address", std::string(read.message())});
+    }
+  }
   for (const auto& [field, path] :
        {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()},
-        std::pair{"join_token_file", config.join_token_file()}}) {
+        std::pair{"join_token_file", config.join_token_file()},
+        std::pair{"peer_token_file", config.peer_token_file()}}) {
     const absl::Status loads = path.empty() ? absl::OkStatus() : TokenSet::Load(path).status();
     if (!loads.ok()) problems.push_back({field, std::string(loads.message())});
   }

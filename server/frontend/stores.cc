@@ -33,6 +33,7 @@ class SqliteStores : public Stores {
   InputRecords& inputs() override { return inputs_; }
   FrontendRecords& frontends() override { return frontends_; }
   SharedClientRecords* shared_clients() override { return nullptr; }
+  SharedFrontendRecords* shared_frontends() override { return nullptr; }
   bool is_new() const override { return is_new_; }
   bool is_database() const override { return false; }
   bool is_shared() const override { return false; }
@@ -90,6 +91,7 @@ class DatabaseStores : public Stores {
   InputRecords& inputs() override { return stores_->inputs(); }
   FrontendRecords& frontends() override { return stores_->frontends(); }
   SharedClientRecords* shared_clients() override { return shared_ ? &stores_->shared_clients() : nullptr; }
+  SharedFrontendRecords* shared_frontends() override { return shared_ ? &stores_->shared_frontends() : nullptr; }
   bool is_new() const override { return stores_->is_new(); }
   bool is_database() const override { return true; }
   bool is_shared() const override { return shared_; }
@@ -108,6 +110,7 @@ absl::StatusOr<std::unique_ptr<Stores>> OpenPostgres(const v1::FrontendConfig& c
   KINORA_ASSIGN_OR_RETURN(of_database.driver, OpenPostgresDriver());
   of_database.use = options.shared_place.empty() ? DatabaseUse::kAlone : DatabaseUse::kShared;
   of_database.place = options.shared_place;
+  of_database.metrics = options.metrics;
   of_database.grace = of_database.lock_patience = absl::Seconds(config.lease_seconds());
   auto stores = std::make_unique<DatabaseStores>(std::move(options.watch), std::move(options.on_lost));
   KINORA_RETURN_IF_ERROR(stores->Open(std::move(of_database)));

@@ -17,11 +17,14 @@
 #include "server/frontend/jobs/job_record.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/shared_clients.h"
+#include "server/frontend/jobs/shared_frontends.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/jobs/state_watch.h"
 #include "server/frontend/jobs/store_copy.h"
 
 namespace kinora {
+
+struct FrontendMetrics;
 
 class Stores {
  public:
@@ -31,7 +34,8 @@ class Stores {
   virtual CatalogueStore& catalogue() = 0;
   virtual InputRecords& inputs() = 0;
   virtual FrontendRecords& frontends() = 0;
-  virtual SharedClientRecords* shared_clients() = 0;  // null unless is_shared
+  virtual SharedClientRecords* shared_clients() = 0;      // null unless is_shared
+  virtual SharedFrontendRecords* shared_frontends() = 0;  // likewise
 
   virtual bool is_new() const = 0;  // were empty when they were opened
   // Whether a server keeps them. The answer to a change may then be lost although the change was made, so the frontend
@@ -50,8 +54,9 @@ struct StoresOptions {
   EventListener listener;
   // Where artifacts are, for frontends that use a database together: all must have the same. "": it is used alone.
   std::string shared_place;
-  StateWatch watch;               // files and folders that must stay in place
-  std::function<void()> on_lost;  // called once when CheckState begins to fail; on any thread
+  FrontendMetrics* metrics = nullptr;  // of a database; null: it has none
+  StateWatch watch;                    // files and folders that must stay in place
+  std::function<void()> on_lost;       // called once when CheckState begins to fail; on any thread
 };
 
 // Errors name the field of the configuration.

@@ -15,11 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
-#include "server/gateway/call_count.h"
 #include "server/gateway/call_queue.h"
 #include "server/gateway/reply_reader.h"
 #include "server/gateway/spool_file.h"
 #include "server/gateway/stream_connections.h"
+#include "server/net/call_count.h"
 
 namespace kinora {
 

@@ -49,7 +49,7 @@ class GroupsCall : public std::enable_shared_from_this<GroupsCall> {
     {
       absl::MutexLock lock(&mu_);
       if (listed.ok()) {
-        for (const v1::WorkerGroup& group : listed->groups()) listing_.groups.push_back({address, group, {}});
+        for (const v1::WorkerGroup& group : listed->groups()) AddGroup(address, group);
       } else {
         listing_.failures.push_back({address, listed.status()});
       }
@@ -59,6 +59,15 @@ class GroupsCall : public std::enable_shared_from_this<GroupsCall> {
       if (awaited_ == 0) return Answer();
     }
     AskJobs();
+  }
+
+  // Frontends that call each other list the groups of all, so each group can be listed several times.
+  void AddGroup(const std::string& address, const v1::WorkerGroup& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const std::string& frontend = group.frontend().empty() ? address : group.frontend();
+    for (const GroupListing::Group& known : listing_.groups) {
+      if (known.frontend == frontend && known.group.id() == group.id()) return;
+    }
+    listing_.groups.push_back({frontend, group, {}});
   }
 
   void AskJobs() ABSL_LOCKS_EXCLUDED(mu_) {

@@ -33,6 +33,7 @@ std::shared_ptr<grpc::Channel> Dial(const JoinTarget& target) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   }
+  if (!target.certified_name.empty()) arguments.SetSslTargetNameOverride(target.certified_name);
   return grpc::CreateCustomChannel(
       target.address, target.credentials != nullptr ? target.credentials : grpc::InsecureChannelCredentials(),
       arguments);

@@ -23,13 +23,14 @@ struct JoinTarget {
   std::string address;                                              // "unix:PATH", "host:port"
   std::string token{};                                              // empty: no token is sent
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // null: plain text
+  std::string certified_name{};  // that the frontend's certificate must have; "": the host of `address`
 };
 
 class JoinClient {
  public:
-  // Blocks until the frontend has answered Hello with Welcome. Fails with Unavailable if there is no connection to
-  // `target` within `patience`, not counting time during which this process was stopped, or with the status by which
-  // the frontend rejects the worker. steady: the clock for patience and heartbeats.
+  // Blocks until the frontend has answered Hello with Welcome, which may be a redirect. Fails with Unavailable if there
+  // is no connection to `target` within `patience`, not counting time during which this process was stopped, or with
+  // the status by which the frontend rejects the worker. steady: the clock for patience and heartbeats.
   static absl::StatusOr<std::unique_ptr<JoinClient>> Join(const JoinTarget& target, const v1::Hello& hello,
                                                           absl::Duration patience, Clock& steady = Clock::Steady());
   ~JoinClient() { End(); }

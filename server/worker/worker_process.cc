@@ -28,7 +28,7 @@
 #include "server/net/http_pages.h"
 #include "server/worker/artifact_place.h"
 #include "server/worker/inherited_secret.h"
-#include "server/worker/join_client.h"
+#include "server/worker/join_home.h"
 #include "server/worker/join_way.h"
 #include "server/worker/rank_loop.h"
 
@@ -181,16 +181,16 @@ void LeaveAtLast() {
   }).detach();
 }
 
-absl::StatusOr<std::unique_ptr<JoinClient>> Join(const v1::WorkerConfig& config, const std::string& secret) {
+absl::StatusOr<JoinedFrontend> Join(const v1::WorkerConfig& config, const std::string& secret) {
   const v1::Hello hello = MakeHello(config, secret);
   KINORA_ASSIGN_OR_RETURN(const JoinTarget target, JoinTargetOf(config));
-  KINORA_ASSIGN_OR_RETURN(auto client, JoinClient::Join(target, hello, kJoinPatience));
+  KINORA_ASSIGN_OR_RETURN(JoinedFrontend joined, JoinHome(target, hello, kJoinPatience));
   Log(Severity::kInfo, "joined",
       {{"version", kBuildVersion},
        {"commit", kBuildCommit},
-       {"frontend", config.frontend()},
-       {"incarnation", client->welcome().incarnation()}});
-  return client;
+       {"frontend", joined.address},
+       {"incarnation", joined.client->welcome().incarnation()}});
+  return joined;
 }
 
 // Returns the machine's check for Fitness. Only rank 0 has one, because only rank 0 writes files.
@@ -199,9 +199,9 @@ std::function<absl::Status()> LookOf(const v1::WorkerConfig& config, const Artif
   return [&place] { return place.Check(); };
 }
 
-absl::Status ChooseDataInterface(v1::WorkerConfig& config) {
+absl::Status ChooseDataInterface(const std::string& frontend, v1::WorkerConfig& config) {
   if (!config.data_interface().empty()) return absl::OkStatus();
-  KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(config.frontend()));
+  KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(frontend));
   return absl::OkStatus();
 }
 
@@ -216,8 +216,9 @@ absl::StatusOr<Ending> Serve(v1::WorkerConfig config, const std::string& secret,
   WorkerMetrics metrics(page.registry());
   Pages pages;
   KINORA_RETURN_IF_ERROR(pages.Start(config, page));
-  KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
-  KINORA_RETURN_IF_ERROR(ChooseDataInterface(config));
+  KINORA_ASSIGN_OR_RETURN(const JoinedFrontend joined, Join(config, secret));
+  const std::unique_ptr<JoinClient>& client = joined.client;
+  KINORA_RETURN_IF_ERROR(ChooseDataInterface(joined.address, config));
   KINORA_ASSIGN_OR_RETURN(const auto artifacts, ArtifactPlace::Open(config, client->welcome()));
   const auto send = [&client = *client](const v1::WorkerMessage& message) { client.Send(message); };
   JoinRendezvous rendezvous(send);

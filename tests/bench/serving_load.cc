@@ -1,15 +1,18 @@
-// Puts a steady load on one frontend: idle watchers, and jobs created at a fixed rate that does not wait for answers.
-// Scripted groups end each job after a moment. Reports whether each job was accepted and COMPLETED once, how long that
-// took, and the growth of the frontend's process and state. docs/performance.md, "A frontend under load".
+// Puts a steady load on a frontend, or several that share a database and a bucket: idle watchers, and jobs created at a
+// fixed rate that does not wait for answers. Scripted groups end each job after a moment. Reports whether each job was
+// accepted and COMPLETED once, how long that took, and the growth of the first frontend's process and state.
+// docs/performance.md, "A frontend under load".
 //
 // With --http-rate or --http-watchers, also on a gateway in front of it: event streams and creations over HTTP.
 //
 //   serving_load [--rate 100] [--duration 10m] [--watchers 1000] [--groups 8] [--run 50ms] [--folder DIR]
 //                [--http-rate 0] [--http-watchers 0] [--store sqlite]
+//                [--frontends 1 --artifacts s3://BUCKET/PREFIX --s3-endpoint URL]
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <set>
@@ -28,6 +31,7 @@
 #include "tests/bench/load_report.h"
 #include "tests/request/descriptions.h"
 #include "tests/testing/fake_worker.h"
+#include "tests/testing/free_port.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -43,21 +47,26 @@ constexpr FlagSpec kFlags[] = {
     {"http-rate", "N", "jobs created per second through a gateway; absent: 0"},
     {"http-watchers", "N", "event streams through a gateway, of a job that does not move; absent: 0"},
     {"store", "sqlite|URL", "where jobs are stored; a database must be empty; absent: sqlite"},
+    {"frontends", "N", "frontends, among which watches, jobs and groups are spread; absent: 1"},
+    {"artifacts", "URL", "where clips are stored; absent: a folder"},
+    {"s3-endpoint", "URL", "of artifacts in a bucket, which is in the path of its URLs"},
     {"folder", "FOLDER", "where the state is kept, on the disk that is meant; absent: a temporary one"},
 };
 
 struct Load {
-  int rate = 100, watchers = 1000, groups = 8, http_rate = 0, http_watchers = 0;
+  int rate = 100, watchers = 1000, groups = 8, http_rate = 0, http_watchers = 0, frontends = 1;
   absl::Duration duration = absl::Minutes(10), run = absl::Milliseconds(50);
-  std::string folder, store;
-  std::string File(const std::string& name) const { return folder + "/" + name; }
+  std::string folder, store, artifacts, s3_endpoint;
+  std::string File(const std::string& name, int frontend = 0) const {
+    return absl::StrCat(folder, "/", frontend % frontends, "/", name);
+  }
 };
 
 // Ends each job after `run`, until it is destroyed.
 class Group {
  public:
   Group(const Load& load, const v1::ModelInfo& model, int number)
-      : worker_("unix:" + load.File("state/worker.sock"), model, "one", absl::StrCat("g", number)),
+      : worker_("unix:" + load.File("state/worker.sock", number), model, "one", absl::StrCat("g", number)),
         thread_([this, run = load.run] {
           while (!stopping_) {
             const auto message = worker_.NextWithin(absl::Milliseconds(200));
@@ -113,13 +122,14 @@ class IdleWatch : public grpc::ClientReadReactor<v1::VideoEvent> {
 // Unanswered calls, and the results of the answered ones.
 class Creator {
  public:
-  explicit Creator(v1::VideoGeneration::Stub& stub) : stub_(stub) {}
+  explicit Creator(std::vector<std::unique_ptr<v1::VideoGeneration::Stub>> stubs) : stubs_(std::move(stubs)) {}
   void Create(absl::Time due) {
     auto* call = new Call{.due = due};
     call->request.set_model("busy");
     call->request.mutable_generation()->set_prompt("a kite");
     ++open_;
-    stub_.async()->CreateVideo(&call->context, &call->request, &call->video, [this, call](const grpc::Status& status) {
+    v1::VideoGeneration::Stub& stub = *stubs_[turn_++ % stubs_.size()];
+    stub.async()->CreateVideo(&call->context, &call->request, &call->video, [this, call](const grpc::Status& status) {
       {
         absl::MutexLock lock(&mu_);
         status.ok() ? latencies_.push_back(absl::ToDoubleSeconds(absl::Now() - call->due))
@@ -146,34 +156,56 @@ class Creator {
     v1::CreateVideoRequest request{};
     v1::Video video{};
   };
-  v1::VideoGeneration::Stub& stub_;
+  const std::vector<std::unique_ptr<v1::VideoGeneration::Stub>> stubs_;  // of each frontend
+  size_t turn_ = 0;
   std::atomic<int> open_ = 0;
   mutable absl::Mutex mu_;
   std::vector<double> latencies_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> refused_ ABSL_GUARDED_BY(mu_);
 };
 
-std::unique_ptr<v1::VideoGeneration::Stub> StubOf(const Load& load, int number) {
+std::unique_ptr<v1::VideoGeneration::Stub> StubOf(const Load& load, int number, int frontend = 0) {
   grpc::ChannelArguments own;  // does not share a connection
   own.SetInt("kinora.bench.connection", number);
   return v1::VideoGeneration::NewStub(
-      grpc::CreateCustomChannel("unix:" + load.File("api.sock"), grpc::InsecureChannelCredentials(), own));
+      grpc::CreateCustomChannel("unix:" + load.File("api.sock", frontend), grpc::InsecureChannelCredentials(), own));
 }
 
 v1::ModelInfo Model(const std::string& id) { return ToModelInfo(DescribeModel(Tiny()), id); }
 
-std::vector<std::string> FrontendCommand(const Load& load) {
-  WriteFile(load.File("idle.textproto"), Model("idle").SerializeAsString());
-  return {KINORA_FRONTEND_BINARY,
-          "--address=unix:" + load.File("api.sock"),
-          "--store=" + load.store,
-          "--state-directory=" + load.File("state"),
-          "--http-address=",
-          "--min-free-bytes=0",
-          "--queue-capacity=10000",
-          absl::StrCat("--max-watchers=", load.watchers + load.http_watchers + 10),
-          "--worker-heartbeat-timeout-seconds=86400",
-          "--model-description=" + load.File("idle.textproto")};
+std::vector<std::string> FrontendCommand(const Load& load, int frontend) {
+  std::filesystem::create_directories(load.File("", frontend));
+  const auto file = [&](const std::string& name) { return load.File(name, frontend); };
+  WriteFile(file("idle.textproto"), Model("idle").SerializeAsString());
+  std::vector<std::string> command = {KINORA_FRONTEND_BINARY,
+                                      "--address=unix:" + file("api.sock"),
+                                      "--store=" + load.store,
+                                      "--state-directory=" + file("state"),
+                                      "--http-address=",
+                                      "--min-free-bytes=0",
+                                      "--queue-capacity=10000",
+                                      absl::StrCat("--max-watchers=", load.watchers + load.http_watchers + 10),
+                                      "--worker-heartbeat-timeout-seconds=86400",
+                                      "--model-description=" + file("idle.textproto")};
+  if (!load.artifacts.empty()) command.push_back("--artifacts=" + load.artifacts);
+  if (!load.s3_endpoint.empty()) {
+    command.insert(command.end(), {"--s3-path-style", "--s3-endpoint=" + load.s3_endpoint});
+  }
+  if (load.frontends == 1) return command;
+  WriteFile(file("peers"), "the token of all frontends");
+  std::filesystem::permissions(file("peers"), std::filesystem::perms::owner_read);
+  command.insert(command.end(),
+                 {absl::StrCat("--peer-address=127.0.0.1:", FreePort()), "--peer-token-file=" + file("peers")});
+  return command;
+}
+
+std::vector<std::unique_ptr<Subprocess>> StartFrontends(const Load& load) {
+  std::vector<std::unique_ptr<Subprocess>> frontends(load.frontends);
+  for (int i = 0; i < load.frontends; ++i) {
+    frontends[i] = std::make_unique<Subprocess>(FrontendCommand(load, i));
+    while (frontends[i]->ErrSoFar().find("event=serving") == std::string::npos) absl::SleepFor(absl::Milliseconds(10));
+  }
+  return frontends;
 }
 
 // Lists every job of the frontend once: the time from creation to end of jobs that were COMPLETED at the first attempt,
@@ -252,8 +284,7 @@ bool HttpHeld(const Load& load, const HttpLoad& http, const Growth& gateway) {
 }
 
 int Run(const Load& load) {
-  Subprocess frontend(FrontendCommand(load));
-  while (frontend.ErrSoFar().find("event=serving") == std::string::npos) absl::SleepFor(absl::Milliseconds(10));
+  const std::vector<std::unique_ptr<Subprocess>> frontends = StartFrontends(load);
   std::vector<std::unique_ptr<Group>> groups;
   groups.reserve(load.groups);
   for (int i = 0; i < load.groups; ++i) groups.push_back(std::make_unique<Group>(load, Model("busy"), i));
@@ -269,7 +300,7 @@ int Run(const Load& load) {
   std::vector<std::unique_ptr<v1::VideoGeneration::Stub>> stubs;
   std::vector<std::unique_ptr<IdleWatch>> watches;
   for (int i = 0; i < load.watchers; ++i) {
-    if (i % kPerConnection == 0) stubs.push_back(StubOf(load, i));
+    if (i % kPerConnection == 0) stubs.push_back(StubOf(load, i, i / kPerConnection));
     watches.push_back(std::make_unique<IdleWatch>(*stubs.back(), idle.id(), open));
     while (open <= i) absl::SleepFor(absl::Milliseconds(1));  // limits the number of calls that are being opened
   }
@@ -278,8 +309,10 @@ int Run(const Load& load) {
   if (load.http_rate > 0 || load.http_watchers > 0) {
     http = std::make_unique<HttpLoad>("unix:" + load.File("api.sock"), load.http_watchers, idle.id());
   }
-  Creator creator(*stub);
-  const auto [growth, gateway] = DriveAll(load, frontend.pid(), creator, http.get());
+  std::vector<std::unique_ptr<v1::VideoGeneration::Stub>> of_each;
+  for (int i = 0; i < load.frontends; ++i) of_each.push_back(StubOf(load, -2 - i, i));
+  Creator creator(std::move(of_each));
+  const auto [growth, gateway] = DriveAll(load, frontends[0]->pid(), creator, http.get());
   AwaitAll(groups, creator, http.get());
   const Ends ends = ListEnds(*stub);
   int64_t runs = 0;
@@ -315,6 +348,7 @@ int Main(const std::vector<std::string>& arguments) {
   for (auto [flag, value] : {std::pair{"rate", &load.rate},
                              {"watchers", &load.watchers},
                              {"groups", &load.groups},
+                             {"frontends", &load.frontends},
                              {"http-rate", &load.http_rate},
                              {"http-watchers", &load.http_watchers}}) {
     if (const auto text = line->Get(flag); text && !absl::SimpleAtoi(*text, value)) return 2;
@@ -324,6 +358,8 @@ int Main(const std::vector<std::string>& arguments) {
   const TemporaryDirectory own;
   load.folder = line->Get("folder").value_or(own.path());
   load.store = line->Get("store").value_or("sqlite");
+  load.artifacts = line->Get("artifacts").value_or("");
+  load.s3_endpoint = line->Get("s3-endpoint").value_or("");
   return Run(load);
 }
 

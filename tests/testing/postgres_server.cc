@@ -1,8 +1,6 @@
 #include "tests/testing/postgres_server.h"
 
-#include <arpa/inet.h>
 #include <pwd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,6 +13,7 @@
 #include "absl/time/time.h"
 #include "engine/base/check.h"
 #include "server/frontend/postgres/sql_module.h"
+#include "tests/testing/free_port.h"
 
 namespace kinora {
 namespace {
@@ -62,16 +61,6 @@ std::string MakeDirectory() {
     KINORA_CHECK(user != nullptr && chown(name.c_str(), user->pw_uid, user->pw_gid) == 0) << name;
   }
   return name;
-}
-
-int FreePort() {
-  const int file = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof(address);
-  KINORA_CHECK(bind(file, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  KINORA_CHECK(getsockname(file, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(file);
-  return ntohs(address.sin_port);
 }
 
 }  // namespace

@@ -52,11 +52,11 @@ class AdminService : public MethodService {
   }
 
   void Drain(const v1::WorkerGroupRequest& request, UnaryReply<v1::WorkerGroup> reply) {
-    control_.drain(request.id(), reply);
+    control_.drain(request, reply);
   }
 
   void Restart(const v1::WorkerGroupRequest& request, UnaryReply<v1::WorkerGroup> reply) {
-    control_.restart(request.id(), reply);
+    control_.restart(request, reply);
   }
 
   const GroupControl control_;

@@ -18,7 +18,7 @@ namespace kinora {
 
 struct GroupControl {  // calls of the dispatcher
   std::function<void(Done<std::vector<v1::WorkerGroup>>)> list;
-  std::function<void(const std::string&id, Done<v1::WorkerGroup>)> drain, restart;
+  std::function<void(const v1::WorkerGroupRequest&, Done<v1::WorkerGroup>)> drain, restart;
 };
 
 std::unique_ptr<grpc::Service> MakeVideoService(ServiceContext& context, const CallAccess& access);

@@ -60,15 +60,21 @@ void Dispatcher::LookAtStore() {
   impl_->Post([](Impl& self) { Impl::Sharing::Look(self); });
 }
 
-void Dispatcher::Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done) {
-  impl_->Post([model, effective, done = std::move(done)](Impl& self) mutable {
-    self.StartEstimate(model, effective, std::move(done));
+void Dispatcher::LookForWork() {
+  impl_->Post([](Impl& self) { Impl::Sharing::LookForWork(self); });
+}
+
+void Dispatcher::Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done,
+                          Asks asks) {
+  impl_->Post([model, effective, asks, done = std::move(done)](Impl& self) mutable {
+    self.Estimate(model, effective, asks, std::move(done));
   });
 }
 
-void Dispatcher::EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done) {
-  impl_->Post([model, effective, done = std::move(done)](Impl& self) mutable {
-    self.EstimateShape(model, effective, std::move(done));
+void Dispatcher::EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done,
+                               Asks asks) {
+  impl_->Post([model, effective, asks, done = std::move(done)](Impl& self) mutable {
+    self.EstimateShape(model, effective, asks, std::move(done));
   });
 }
 
@@ -199,7 +205,7 @@ void Dispatcher::Impl::GiveUp(const std::string& id) {
 
 // Logs once if no rank of an awaited group joins, or joins again, in time.
 void Dispatcher::Impl::ExpectRanks(const std::string& id) {
-  After(options_.limits.join_timeout, [id, last = lost_incarnations_[id]](Impl& self) {
+  const auto report = [id, last = lost_incarnations_[id]](Impl& self) {
     if (self.groups_.contains(id) || self.lost_incarnations_[id] != last) return;
     const std::string why =
         absl::StrCat("waiting for all its ranks, ", self.join_rules_.awaited().at(id), ": none has joined within ",
@@ -207,6 +213,14 @@ void Dispatcher::Impl::ExpectRanks(const std::string& id) {
     self.lost_groups_[id].set_reason(why);
     self.CheckHealth();
     Log(Severity::kWarning, "group_incomplete", {{"group", id}, {"why", why}});
+  };
+  After(options_.limits.join_timeout, [id, report](Impl& self) {
+    if (!self.options_.is_elsewhere) return report(self);
+    self.options_.is_elsewhere(
+        id, self.OnLoop<absl::StatusOr<bool>>([id, report](Impl& impl, const absl::StatusOr<bool>& elsewhere) {
+          if (!elsewhere.ok() || !*elsewhere) return report(impl);
+          impl.ExpectRanks(id);
+        }));
   });
 }
 

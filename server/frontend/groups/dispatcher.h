@@ -58,6 +58,12 @@ struct DispatcherOptions {
   // Whether other frontends may take a job whose lease is over, so that this one stops a run before. False: it reads
   // the store for its own changes whose answers were lost.
   bool ends_runs_with_leases = true;
+  // Whether an awaited group that is not here has joined another frontend. Null: there is none.
+  std::function<void(const std::string& group, Done<bool> done)> is_elsewhere{};
+  // Estimates by the groups of other frontends, for models that no group here has. is_job: as EstimateShape. Null:
+  // there are none.
+  std::function<void(const std::string& model, const v1::Generation& effective, bool is_job, Done<v1::Estimate> done)>
+      estimate_elsewhere{};
   // Models of groups that joined an earlier frontend. A job may wait for parts that only they have, as after a loss.
   std::vector<v1::ModelInfo> known_models{};
 };
@@ -96,10 +102,14 @@ class Dispatcher {
   // All of the following: any thread, never block; `done` runs on the dispatcher's thread and must not block.
   void CancelRun(const JobId& id);  // after JobStore::Cancel: stops the run now, not at the next renewal
   void LookAtStore();               // now, for news from another frontend; not only at the next look_interval
-  void Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  void LookForWork();               // likewise, if a group is idle
+  enum class Asks { kAnyGroup, kGroupsHere };  // whether groups of other frontends are asked, too
+  void Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done,
+                Asks asks = Asks::kAnyGroup);
   // The same for a job that is being created: answered from known estimates of this shape; rank 0 is asked only once
   // per shape. `effective` in the answer has no prompts. DeadlineExceeded: rank 0 has not answered within 2 s.
-  void EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  void EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done,
+                     Asks asks = Asks::kAnyGroup);
   void ListGroups(Done<std::vector<v1::WorkerGroup>> done);
   void DrainGroup(const std::string& id, Done<v1::WorkerGroup> done);    // NotFound
   void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound

@@ -27,15 +27,35 @@ std::string ShapeKey(const std::string& model, const v1::Generation& effective) 
                       std::bit_width(effective.negative_prompt().size()), "\n", shape.SerializeAsString());
 }
 
-}  // namespace
-
-void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generation& effective,
-                                     Done<v1::Estimate> done) {
-  const auto it = std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) {
+// Returns a group that has the model loaded; "": any model. Null: there is none.
+WorkerGroup* GroupWith(const std::map<std::string, std::unique_ptr<WorkerGroup>>& groups, const std::string& model) {
+  const auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& entry) {
     const v1::ModelInfo& info = entry.second->ready().model();
     return !info.id().empty() && (model.empty() || info.id() == model);
   });
-  if (it == groups_.end()) {
+  return it == groups.end() ? nullptr : it->second.get();
+}
+
+}  // namespace
+
+void Dispatcher::Impl::Estimate(const std::string& model, const v1::Generation& effective, Asks asks,
+                                Done<v1::Estimate> done) {
+  if (asks == Asks::kGroupsHere || !options_.estimate_elsewhere || GroupWith(groups_, model) != nullptr) {
+    return StartEstimate(model, effective, std::move(done));
+  }
+  options_.estimate_elsewhere(
+      model, effective, /*is_job=*/false,
+      OnLoop<absl::StatusOr<v1::Estimate>>(
+          [model, effective, done = std::move(done)](Impl& self, absl::StatusOr<v1::Estimate> estimate) mutable {
+            if (!absl::IsUnavailable(estimate.status())) return done(std::move(estimate));
+            self.StartEstimate(model, effective, std::move(done));  // its error says what is absent
+          }));
+}
+
+void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generation& effective,
+                                     Done<v1::Estimate> done) {
+  WorkerGroup* const group = GroupWith(groups_, model);
+  if (group == nullptr) {
     const std::string why = reported_health_ ? reported_health_->absent : "";
     done(WithRetryInfo(absl::UnavailableError(absl::StrCat("model: no worker group has \"", model, "\" loaded",
                                                            why.empty() ? "" : ": ", why)),
@@ -47,11 +67,11 @@ void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generat
     return;
   }
   const int64_t id = ++last_estimate_;
-  estimates_[id] = {.group = it->first, .done = std::move(done)};
+  estimates_[id] = {.group = group->id(), .done = std::move(done)};
   v1::EstimateRequest request;
   request.set_id(id);
   *request.mutable_generation() = effective;
-  it->second->Estimate(request);
+  group->Estimate(request);
   After(kEstimateTimeout, [id](Impl& self) {
     const auto pending = self.estimates_.find(id);
     if (pending == self.estimates_.end()) return;
@@ -78,9 +98,12 @@ void Dispatcher::Impl::FailEstimates(const std::string& group, const absl::Statu
   for (Done<v1::Estimate>& done : failed) done(WithRetryInfo(status, absl::Seconds(5)));
 }
 
-void Dispatcher::Impl::EstimateShape(const std::string& model, const v1::Generation& effective,
+void Dispatcher::Impl::EstimateShape(const std::string& model, const v1::Generation& effective, Asks asks,
                                      Done<v1::Estimate> done) {
   if (draining_) return done(absl::UnavailableError("the frontend is stopping"));
+  if (asks == Asks::kAnyGroup && options_.estimate_elsewhere && GroupWith(groups_, model) == nullptr) {
+    return options_.estimate_elsewhere(model, effective, /*is_job=*/true, std::move(done));  // known there, if at all
+  }
   const std::string key = ShapeKey(model, effective);
   if (shapes_.size() >= kMostShapes && !shapes_.contains(key)) ForgetShapes();
   KnownShape& shape = shapes_[key];

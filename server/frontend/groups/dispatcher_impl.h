@@ -39,8 +39,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void Receive(const std::shared_ptr<RankLink>& link, const v1::WorkerMessage& message);
   WorkerGroup* GroupOf(const RankLink& link);
   void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
-  void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
-  void EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  void Estimate(const std::string& model, const v1::Generation& effective, Asks asks, Done<v1::Estimate> done);
+  void EstimateShape(const std::string& model, const v1::Generation& effective, Asks asks, Done<v1::Estimate> done);
   std::vector<v1::WorkerGroup> ListGroups();
   absl::StatusOr<v1::WorkerGroup> DrainGroup(const std::string& id);
   absl::StatusOr<v1::WorkerGroup> RestartGroup(const std::string& id);
@@ -90,13 +90,13 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void After(absl::Duration delay, F f) {  // F: void(Impl&)
     loop_->PostAt(loop_->Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
   }
-
   absl::Status Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
   std::string SharedFolder(Entrance entrance) const;  // of artifacts, for workers that joined there; "": none
   void ExpectRanks(const std::string& id);
   void AwaitBack(const WorkerGroup& group);
   void StoreModel(const WorkerGroup& group);
   void NoteLoras(const v1::ModelInfo& before, const v1::ModelInfo& now);
+  void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
   void CheckHealth();
   v1::WorkerGroup Describe(const WorkerGroup& group);
   void CountRestart(LossReason reason);

@@ -65,6 +65,7 @@ void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
   };
   if (run.group.empty() || (run.stop != StopReason::kNone && (continues(why) || !continues(run.stop)))) return;
   run.stop = why;
+  if (why == StopReason::kLeaseLost && metrics_ != nullptr) metrics_->leases_lost_total.Increment();
   run.cancel_time = now();
   if (const auto group = groups_.find(run.group); group != groups_.end()) {
     group->second->CancelRun(attended(), /*keep_state=*/continues(why));

@@ -1,8 +1,10 @@
 #include "server/frontend/groups/dispatcher_sharing.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/logging.h"
+#include "server/common/metrics.h"
 #include "server/frontend/groups/dispatcher_resume.h"
 
 namespace kinora {
@@ -35,6 +37,12 @@ void Dispatcher::Impl::Sharing::Look(Impl& self) {
         if (jobs.ok()) OnRead(impl, waited, *jobs);
         if (std::exchange(impl.view_.read_again, false)) Look(impl);
       }));
+}
+
+void Dispatcher::Impl::Sharing::LookForWork(Impl& self) {
+  const bool idle = std::any_of(self.groups_.begin(), self.groups_.end(),
+                                [](const auto& entry) { return entry.second->state() == WorkerGroup::State::kIdle; });
+  if (idle) Look(self);
 }
 
 // What has changed since the read, such as a job that was requeued here, is put right by the next.
@@ -87,6 +95,7 @@ void Dispatcher::Impl::Sharing::Trust(Impl& self, RunningJob& run, absl::Time as
     RunningJob* const late = self.Current(attempt);
     if (late == nullptr || late->group.empty() || IsTrusted(self, *late)) return;
     Log(Severity::kWarning, "lease_runs_out", {{"job", attempt.id}, {"attempt", attempt.number}});
+    if (self.metrics_ != nullptr) self.metrics_->leases_lost_total.Increment();
     self.StopRun(*late, StopReason::kRelease);
   });
 }

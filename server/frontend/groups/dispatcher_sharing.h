@@ -17,6 +17,7 @@ struct Dispatcher::Impl::Sharing {
   static bool IsShared(const Impl& self) { return self.options_.look_interval > absl::ZeroDuration(); }
   static void Begin(Impl& self);
   static void Look(Impl& self);
+  static void LookForWork(Impl& self);
   // Whether the job may interrupt a run: there is no other frontend, or the store was just read, and every frontend
   // with an idle group has had the time to see the job.
   static bool IsPassedOver(const Impl& self, const JobId& id) {

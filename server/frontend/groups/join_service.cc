@@ -14,10 +14,12 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "kinora/v1/worker.grpc.pb.h"
+#include "server/common/build_version.h"
 #include "server/common/grpc_deadline.h"
 #include "server/common/log_limit.h"
 #include "server/common/metrics.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/groups/group_homes.h"
 #include "server/net/event_loop.h"
 #include "server/net/grpc_listener.h"
 #include "server/net/grpc_status.h"
@@ -34,7 +36,8 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
                          public RankLink,
                          public std::enable_shared_from_this<JoinStream> {
  public:
-  JoinStream(Dispatcher& dispatcher, Entrance entrance) : dispatcher_(dispatcher), entrance_(entrance) {}
+  JoinStream(Dispatcher& dispatcher, GroupHomes* homes, Entrance entrance)
+      : dispatcher_(dispatcher), homes_(homes), entrance_(entrance) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -75,7 +78,13 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
     if (hello_over_.exchange(true)) return;  // timed out
     if (!message.has_hello()) return Close(absl::FailedPreconditionError("the first message must be a Hello"));
     joined_ = true;
-    dispatcher_.Join(message.hello(), shared_from_this(), entrance_);
+    // A worker of another version is refused here: it may not know what a redirect is.
+    const bool is_known = message.hello().protocol() == ThisBuild().protocol;
+    if (homes_ == nullptr || !is_known) return dispatcher_.Join(message.hello(), shared_from_this(), entrance_);
+    homes_->Find(message.hello().group(),
+                 [self = shared_from_this(), hello = message.hello()](const absl::StatusOr<std::string>& elsewhere) {
+                   self->OnHome(hello, elsewhere);
+                 });
   }
 
   void ReadOn() override {
@@ -103,7 +112,18 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
     Finish(*closing_);
   }
 
+  void OnHome(const v1::Hello& hello, const absl::StatusOr<std::string>& elsewhere) {
+    if (!elsewhere.ok()) return Close(elsewhere.status());
+    if (elsewhere->empty()) return dispatcher_.Join(hello, shared_from_this(), entrance_);
+    Log(Severity::kInfo, "worker_redirected", {{"group", hello.group()}, {"rank", hello.rank()}, {"to", *elsewhere}});
+    v1::FrontendMessage message;
+    message.mutable_welcome()->mutable_redirect()->set_address(*elsewhere);
+    Send(std::move(message));
+    Close(absl::OkStatus());
+  }
+
   Dispatcher& dispatcher_;
+  GroupHomes* const homes_;  // may be null
   const Entrance entrance_;
   std::shared_ptr<JoinStream> self_;
   v1::WorkerMessage incoming_;
@@ -138,7 +158,7 @@ class JoinService final : public v1::WorkerControl::CallbackService {
       SayUnauthenticated(*call, known);
       return new RejectedJoin(known);
     }
-    const auto stream = std::make_shared<JoinStream>(dispatcher_, options_.entrance);
+    const auto stream = std::make_shared<JoinStream>(dispatcher_, options_.homes, options_.entrance);
     loop_.PostAt(loop_.Now() + JoinServer::kHelloTime, [weak = std::weak_ptr(stream)] {
       if (const auto silent = weak.lock()) silent->GiveUpHello();
     });

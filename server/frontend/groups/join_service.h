@@ -21,6 +21,7 @@
 namespace kinora {
 
 class Dispatcher;
+class GroupHomes;
 struct FrontendMetrics;
 
 struct JoinServerOptions {
@@ -32,6 +33,7 @@ struct JoinServerOptions {
   bool wants_certificate = false;                          // verified by `credentials`
   // Checks the metadata's "authorization"; empty: no token is required.
   std::function<absl::Status(std::string_view)> check_token{};
+  GroupHomes* homes = nullptr;  // of groups that may join at other frontends; null: there are none. Not owned
   Clock* steady = &Clock::Steady();
 };
 

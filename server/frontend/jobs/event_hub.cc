@@ -15,6 +15,9 @@ bool IsPast(const v1::Progress& step, const v1::VideoEvent& stored) {
   return !stored.has_stage() || stored.stage().stage() != step.stage();
 }
 
+constexpr absl::Duration kAsked = absl::Seconds(10);
+constexpr size_t kMostAsked = 1000;
+
 // Whether the event makes the previews obsolete.
 bool EndsAttempt(const v1::VideoEvent& stored) {
   return stored.has_terminal() || (stored.has_state() && stored.state().state() == v1::Video::QUEUED);
@@ -117,9 +120,9 @@ absl::StatusOr<std::shared_ptr<Subscription>> EventHub::Subscribe(const std::str
   }
   // Not make_shared, because the constructor is private.
   std::shared_ptr<Subscription> subscription(new Subscription(*this, video_id, std::move(wake)));
-  if (const auto shown = latest_previews_.find(video_id); shown != latest_previews_.end()) {
+  if (const Latest* shown = Find(video_id); shown != nullptr && shown->preview) {
     absl::MutexLock own(&subscription->mu_);
-    subscription->preview_ = shown->second;
+    subscription->preview_ = shown->preview;
   }
   by_video_[video_id].push_back({subscription.get(), subscription});
   count_ += 1;
@@ -129,31 +132,87 @@ absl::StatusOr<std::shared_ptr<Subscription>> EventHub::Subscribe(const std::str
 void EventHub::Publish(const v1::VideoEvent& event) {
   {
     absl::MutexLock lock(&mu_);
-    const auto step = latest_steps_.find(event.video_id());
-    if (step != latest_steps_.end() && IsPast(step->second, event)) latest_steps_.erase(step);
-    if (EndsAttempt(event)) latest_previews_.erase(event.video_id());
+    for (auto* runs : {&here_, &elsewhere_}) {
+      const auto latest = runs->find(event.video_id());
+      if (latest == runs->end()) continue;
+      Latest& marks = latest->second;
+      if (marks.step && IsPast(marks.step->step(), event)) marks.step.reset();
+      if (EndsAttempt(event)) marks.preview.reset();
+      if (!marks.step && !marks.preview) runs->erase(latest);
+    }
   }
+  Deliver(event);
+}
+
+void EventHub::Deliver(const v1::VideoEvent& event) {
   for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
 }
 
 void EventHub::PublishStep(v1::VideoEvent event) {
   *event.mutable_time() = ToProto(clock_.Now());
-  if (event.has_step()) {
+  {
     absl::MutexLock lock(&mu_);
-    latest_steps_[event.video_id()] = event.step();
+    Latest& marks = here_[event.video_id()];
+    (event.has_step() ? marks.step : marks.preview) = event;
+    marks.version = ++version_;
+    elsewhere_.erase(event.video_id());
   }
-  if (event.has_preview()) {
-    absl::MutexLock lock(&mu_);
-    latest_previews_[event.video_id()] = event;
-  }
-  for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
+  Deliver(event);
 }
 
-void EventHub::AddLatestStep(v1::Video& video) const {
+void EventHub::AddLatestStep(v1::Video& video) {
   if (video.state() != v1::Video::RUNNING) return;
   absl::MutexLock lock(&mu_);
-  const auto found = latest_steps_.find(video.id());
-  if (found != latest_steps_.end()) *video.mutable_progress() = found->second;
+  if (!here_.contains(video.id()) && asked_.size() < kMostAsked) asked_[video.id()] = clock_.Now();
+  const Latest* const found = Find(video.id());
+  if (found != nullptr && found->step) *video.mutable_progress() = found->step->step();
+}
+
+const EventHub::Latest* EventHub::Find(const std::string& video_id) const {
+  for (const auto* runs : {&here_, &elsewhere_}) {
+    if (const auto found = runs->find(video_id); found != runs->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::optional<EventHub::Latest> EventHub::LatestHere(const std::string& video_id) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = here_.find(video_id);
+  return found == here_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::string> EventHub::WantedFromElsewhere() {
+  absl::MutexLock lock(&mu_);
+  const absl::Time now = clock_.Now();
+  std::erase_if(asked_, [&](const auto& entry) { return now - entry.second >= kAsked || now < entry.second; });
+  std::erase_if(elsewhere_, [&](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !asked_.contains(entry.first) && !by_video_.contains(entry.first);
+  });
+  std::vector<std::string> ids;
+  for (const auto& [id, time] : asked_) {
+    if (!here_.contains(id)) ids.push_back(id);
+  }
+  for (const auto& [id, entries] : by_video_) {
+    if (!here_.contains(id) && !asked_.contains(id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+void EventHub::Relay(const v1::VideoEvent& event) {
+  if (!event.has_step() && !event.has_preview()) return;
+  {
+    absl::MutexLock lock(&mu_);
+    if (here_.contains(event.video_id())) return;
+    if (!by_video_.contains(event.video_id()) && !asked_.contains(event.video_id())) return;
+    Latest& marks = elsewhere_[event.video_id()];
+    (event.has_step() ? marks.step : marks.preview) = event;
+  }
+  Deliver(event);
+}
+
+void EventHub::EndRelay(const std::string& video_id) {
+  absl::MutexLock lock(&mu_);
+  elsewhere_.erase(video_id);
 }
 
 int EventHub::subscriptions() const {

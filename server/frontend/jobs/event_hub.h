@@ -1,10 +1,12 @@
 // Distributes events to watchers. A subscription is a mailbox that keeps all stored events in order, but only the
 // latest step and preview, so a slow reader costs little memory and misses no stored event. Thread-safe.
 //
-// Stored events come from the JobStore's listener (Publish), steps and previews from the dispatcher (PublishStep).
+// Stored events come from the JobStore's listener (Publish), steps and previews from the dispatcher (PublishStep), or,
+// for runs at other frontends, from them (Relay).
 #ifndef KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_
 #define KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -69,7 +71,18 @@ class EventHub {
   void PublishStep(v1::VideoEvent event);     // step or preview; the hub sets `time`, the watch `sequence`
 
   // Sets `progress` of a running video from its latest step, which is not stored.
-  void AddLatestStep(v1::Video& video) const;
+  void AddLatestStep(v1::Video& video);
+
+  // The latest step and preview of a run at this frontend; version: grows with each.
+  struct Latest {
+    std::optional<v1::VideoEvent> step{}, preview{};
+    int64_t version = 0;
+  };
+  std::optional<Latest> LatestHere(const std::string& video_id) const;
+  // Videos that are watched, or were the subject of AddLatestStep in the last kAsked, and that may run elsewhere.
+  std::vector<std::string> WantedFromElsewhere();
+  void Relay(const v1::VideoEvent& event);     // a step or preview of a run elsewhere
+  void EndRelay(const std::string& video_id);  // the run has no step or preview any more
 
   int subscriptions() const;
   int subscriptions(const std::string& video_id) const;  // of this video
@@ -80,6 +93,8 @@ class EventHub {
   void Remove(Subscription* subscription);
   void SendHeartbeats();
   std::vector<std::shared_ptr<Subscription>> Of(const std::string& video_id);
+  void Deliver(const v1::VideoEvent& event);
+  const Latest* Find(const std::string& video_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // null: there is none
 
   Clock& clock_;
   const absl::Duration heartbeat_interval_;
@@ -90,8 +105,10 @@ class EventHub {
     std::weak_ptr<Subscription> subscription;
   };
   std::unordered_map<std::string, std::vector<Entry>> by_video_ ABSL_GUARDED_BY(mu_);
-  std::unordered_map<std::string, v1::Progress> latest_steps_ ABSL_GUARDED_BY(mu_);       // of running videos
-  std::unordered_map<std::string, v1::VideoEvent> latest_previews_ ABSL_GUARDED_BY(mu_);  // likewise
+  std::unordered_map<std::string, Latest> here_ ABSL_GUARDED_BY(mu_);       // of running videos
+  std::unordered_map<std::string, Latest> elsewhere_ ABSL_GUARDED_BY(mu_);  // likewise, relayed
+  std::unordered_map<std::string, absl::Time> asked_ ABSL_GUARDED_BY(mu_);  // AddLatestStep
+  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
   int count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread heartbeats_;

@@ -39,7 +39,7 @@ void FrontendLease::LogFailure(const absl::Status& status) {
 
 // After a failure the next renewal follows as usual.
 void FrontendLease::Renew() {
-  records_.PutFrontend(options_.id, options_.address, options_.lease, [this](const absl::Status& renewed) {
+  records_.PutFrontend(options_.frontend, options_.lease, [this](const absl::Status& renewed) {
     if (!renewed.ok()) {
       LogFailure(renewed);
       return loop_->Post([this] { trusted_ = loop_->Now() + options_.grace; });
@@ -55,14 +55,14 @@ void FrontendLease::Renew() {
 }
 
 void FrontendLease::FindLostClients() {
-  records_.TakeLostClients(options_.id, [this](const absl::StatusOr<std::vector<JobId>>& jobs) {
+  records_.TakeLostClients(options_.frontend.id, [this](const absl::StatusOr<std::vector<JobId>>& jobs) {
     if (!jobs.ok()) return LogFailure(jobs.status());
     for (const JobId& id : *jobs) options_.on_lost_client(id);
   });
 }
 
 void FrontendLease::FindLostRuns() {
-  store_.LostRuns(options_.id, [this](const absl::StatusOr<std::vector<UnfinishedJob>>& jobs) {
+  store_.LostRuns(options_.frontend.id, [this](const absl::StatusOr<std::vector<UnfinishedJob>>& jobs) {
     if (!jobs.ok()) return LogFailure(jobs.status());
     for (const UnfinishedJob& job : *jobs) options_.on_lost_run(job);
   });

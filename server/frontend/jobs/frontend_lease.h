@@ -20,8 +20,7 @@ namespace kinora {
 void EndOtherLeases(FrontendRecords& records, const FrontendId& id);
 
 struct FrontendLeaseOptions {
-  FrontendId id;
-  std::string address;
+  FrontendEntry frontend;
   absl::Duration lease = absl::Seconds(30);
   // For how long after the start, or after a renewal that failed, others count as alive: they may need as long to renew
   // their own leases.

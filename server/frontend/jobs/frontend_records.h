@@ -11,12 +11,20 @@
 
 namespace kinora {
 
+struct FrontendEntry {
+  FrontendId id;
+  std::string address{};       // where its clients reach it, for people
+  std::string peer_address{};  // where other frontends call it; "": nowhere
+  std::string join_address{};  // where ranks join it that others send there; "": nowhere
+};
+
 class FrontendRecords {
  public:
   virtual ~FrontendRecords() = default;
 
-  // Stores that frontend `id`, whose clients reach it at `address`, lives; for as long as `lease`.
-  virtual void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) = 0;
+  // Stores that the frontend lives; for as long as `lease`. Where frontends do not share the store, its addresses for
+  // others are not kept.
+  virtual void PutFrontend(const FrontendEntry& frontend, absl::Duration lease, Finished done) = 0;
   // Ends the leases of all other frontends and of their attempts at jobs. Only for a frontend that has proof that the
   // others are gone.
   virtual void EndOtherLeases(const FrontendId& id, Finished done) = 0;

@@ -45,12 +45,31 @@ void SharedEvents::ReadNext() {
   const auto [id, heard] = to_read_.back();
   to_read_.pop_back();
   store_.EventsAfter(id, heard, [this, id = id](absl::StatusOr<JobHistory> history) {
-    loop_->Post([this, id, history = std::move(history)]() mutable { OnRead(id, std::move(history)); });
+    loop_->Post([this, id, history = std::move(history)] {
+      OnRead(id, history);
+      ReadNext();
+    });
+  });
+}
+
+void SharedEvents::ReadNow(std::vector<JobId> ids) {
+  loop_->Post([this, ids = std::move(ids)] {
+    for (const JobId& id : ids) {
+      if (hub_.subscriptions(id) == 0) continue;
+      int64_t heard = 0;
+      {
+        absl::MutexLock lock(&mu_);
+        if (const auto known = heard_.find(id); known != heard_.end()) heard = known->second;
+      }
+      store_.EventsAfter(id, heard, [this, id](absl::StatusOr<JobHistory> history) {
+        loop_->Post([this, id, history = std::move(history)] { OnRead(id, history); });
+      });
+    }
   });
 }
 
 // The last event suffices: a watch that misses others reads them. After an error the next poll follows as usual.
-void SharedEvents::OnRead(const JobId& id, absl::StatusOr<JobHistory> history) {
+void SharedEvents::OnRead(const JobId& id, const absl::StatusOr<JobHistory>& history) {
   if (history.ok() && !history->events.empty()) Hear(history->events.back());
   if (absl::IsNotFound(history.status())) {  // another frontend has deleted it: its watches read, and end
     v1::VideoEvent behind_all;
@@ -58,7 +77,6 @@ void SharedEvents::OnRead(const JobId& id, absl::StatusOr<JobHistory> history) {
     behind_all.set_sequence(std::numeric_limits<int64_t>::max());
     hub_.Publish(behind_all);
   }
-  ReadNext();
 }
 
 }  // namespace kinora

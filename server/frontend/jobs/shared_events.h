@@ -25,6 +25,8 @@ class SharedEvents : public EventSource {
   void Stop() { loop_->Stop(); }
 
   void Hear(const v1::VideoEvent& event);  // news of a committed event: lost, repeated or out of order at worst
+  // Reads the events of those of these jobs that are watched, now instead of at the next poll. Any thread.
+  void ReadNow(std::vector<JobId> ids);
 
   absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(const JobId& id, std::function<void()> wake) override {
     return hub_.Subscribe(id, std::move(wake));
@@ -37,7 +39,7 @@ class SharedEvents : public EventSource {
   void PollLater();
   void Poll();
   void ReadNext();
-  void OnRead(const JobId& id, absl::StatusOr<JobHistory> history);
+  void OnRead(const JobId& id, const absl::StatusOr<JobHistory>& history);
 
   EventHub& hub_;
   JobStore& store_;

@@ -7,12 +7,11 @@
 
 namespace kinora {
 
-void SqliteFrontendRecords::PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease,
-                                        Finished done) {
+void SqliteFrontendRecords::PutFrontend(const FrontendEntry& frontend, absl::Duration lease, Finished done) {
   file_.Write(
       Room::kTakes,
-      [this, id, address, lease](SqliteJobTables& tables, SqliteFile::Events&) {
-        return FrontendTables(tables.database()).Put(id, address, clock_.Now() + lease);
+      [this, frontend, lease](SqliteJobTables& tables, SqliteFile::Events&) {
+        return FrontendTables(tables.database()).Put(frontend.id, frontend.address, clock_.Now() + lease);
       },
       std::move(done));
 }

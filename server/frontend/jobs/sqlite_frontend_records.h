@@ -2,7 +2,6 @@
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SQLITE_FRONTEND_RECORDS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SQLITE_FRONTEND_RECORDS_H_
 
-#include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -15,7 +14,7 @@ class SqliteFrontendRecords : public FrontendRecords {
  public:
   SqliteFrontendRecords(SqliteFile& file, Clock& clock) : file_(file), clock_(clock) {}  // neither is owned
 
-  void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) override;
+  void PutFrontend(const FrontendEntry& frontend, absl::Duration lease, Finished done) override;
   void EndOtherLeases(const FrontendId& id, Finished done) override;
   void TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) override;
 

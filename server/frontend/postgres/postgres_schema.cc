@@ -66,6 +66,14 @@ CREATE TABLE inputs (
   sha256 text COLLATE "C" PRIMARY KEY, bytes bigint NOT NULL, media_type text NOT NULL, expire_micros bigint NOT NULL);
 CREATE TABLE frontends (id text COLLATE "C" PRIMARY KEY, address text NOT NULL, lease_micros bigint NOT NULL)
   WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+)sql",
+                               R"sql(
+ALTER TABLE frontends ADD COLUMN peer_address text NOT NULL DEFAULT '',
+  ADD COLUMN join_address text NOT NULL DEFAULT '';
+
+-- The frontend that all ranks of a group join (shared_frontends.h).
+CREATE TABLE homes (group_id text COLLATE "C" PRIMARY KEY, frontend text COLLATE "C" NOT NULL)
+  WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 )sql"};
 constexpr auto kVersion = static_cast<int64_t>(kSteps.size());
 

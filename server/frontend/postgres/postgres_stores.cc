@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/frontend/postgres/postgres_schema.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 namespace {
@@ -15,7 +15,7 @@ constexpr absl::Duration kStartPatience = absl::Seconds(10);
 constexpr int64_t kSpeedsKeptInAll = 5000;
 
 // Keys of transactions that are about no job; any text would do, but its writers keep their order.
-constexpr char kCatalogue[] = "catalogue", kInputs[] = "inputs", kFrontends[] = "frontends", kSessions[] = "sessions";
+constexpr char kCatalogue[] = "catalogue", kInputs[] = "inputs", kSessions[] = "sessions";
 
 SqlSessionOptions SessionOf(const PostgresOptions& options) {
   SqlSessionOptions session{.driver = options.driver, .url = options.url, .greeting = kPostgresGreeting};
@@ -31,16 +31,6 @@ SqlPoolOptions PoolOf(const PostgresOptions& options, SqlHealth& health) {
 
 absl::Status RunOne(SqlTransaction& transaction, const char* sql, const SqlValues& values) {
   return transaction.Run(sql, values).status();
-}
-
-Done<std::vector<JobId>> WhetherAny(Done<bool> done) {
-  return [done = std::move(done)](const absl::StatusOr<std::vector<JobId>>& jobs) mutable {
-    if (jobs.ok()) {
-      done(!jobs->empty());
-    } else {
-      done(jobs.status());
-    }
-  };
 }
 
 std::vector<InputRecord> InputsOf(const SqlRows& rows) {
@@ -214,97 +204,6 @@ void PostgresInputRecords::FindInputs(std::vector<std::string> keys, Done<std::v
       std::move(done));
 }
 
-void PostgresFrontendRecords::PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease,
-                                          Finished done) {
-  pool_.Write(
-      kFrontends,
-      [id, address, lease](SqlTransaction& transaction) {
-        return RunOne(transaction,
-                      "INSERT INTO frontends (id, address, lease_micros) VALUES ($1, $2, kinora_now() + $3) "
-                      "ON CONFLICT (id) DO UPDATE SET address = excluded.address, "
-                      "lease_micros = excluded.lease_micros",
-                      {id, address, absl::ToInt64Microseconds(lease)});
-      },
-      std::move(done));
-}
-
-void PostgresFrontendRecords::EndOtherLeases(const FrontendId& id, Finished done) {
-  pool_.Write(
-      kFrontends,
-      [id](SqlTransaction& transaction) -> absl::Status {
-        KINORA_RETURN_IF_ERROR(RunOne(transaction, "DELETE FROM frontends WHERE id <> $1", {id}));
-        return RunOne(transaction,
-                      "UPDATE jobs SET lease_micros = kinora_now() WHERE owner <> '' AND owner <> $1 AND hidden = 0",
-                      {id});
-      },
-      std::move(done));
-}
-
-void PostgresFrontendRecords::Change(const char* sql, SqlValues values, Done<std::vector<JobId>> done) {
-  auto changed = std::make_shared<std::vector<JobId>>();
-  pool_.Write(
-      kFrontends,
-      [sql, values = std::move(values), changed](SqlTransaction& transaction) -> absl::Status {
-        KINORA_ASSIGN_OR_RETURN(const SqlRows rows, transaction.Run(sql, values));
-        changed->clear();
-        for (int row = 0; row < rows.size(); ++row) changed->push_back(rows.Bytes(row, 0));
-        return absl::OkStatus();
-      },
-      [changed, done = std::move(done)](const absl::Status& status) mutable {
-        if (status.ok()) {
-          done(std::move(*changed));
-        } else {
-          done(status);
-        }
-      });
-}
-
-// Locks the jobs in the order of their IDs, so that two frontends that take them at once do not wait for each other.
-void PostgresFrontendRecords::TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) {
-  Change(
-      "WITH lost AS (SELECT id FROM jobs WHERE tied_to <> '' AND hidden = 0 AND ltrim(tied_to, '~') NOT IN "
-      "(SELECT id FROM frontends WHERE lease_micros > kinora_now()) ORDER BY id FOR NO KEY UPDATE), "
-      "taken AS (UPDATE jobs SET tied_to = $1 FROM lost WHERE jobs.id = lost.id RETURNING jobs.id) "
-      "SELECT id FROM taken ORDER BY id",
-      {id}, std::move(done));
-}
-
-// An offered client is tied to "~<frontend>".
-void PostgresFrontendRecords::OfferClient(const JobId& job, const FrontendId& id, Done<bool> done) {
-  Change("UPDATE jobs SET tied_to = '~' || $2 WHERE id = $1 AND tied_to = $2 AND hidden = 0 RETURNING id", {job, id},
-         WhetherAny(std::move(done)));
-}
-
-void PostgresFrontendRecords::EndOffer(const JobId& job, const FrontendId& id, Done<bool> done) {
-  Change("UPDATE jobs SET tied_to = $2 WHERE id = $1 AND tied_to = '~' || $2 AND hidden = 0 RETURNING id", {job, id},
-         WhetherAny(std::move(done)));
-}
-
-void PostgresFrontendRecords::TakeOffered(const std::vector<JobId>& jobs, const FrontendId& id,
-                                          Done<std::vector<JobId>> done) {
-  pool_.Read<std::vector<JobId>>(  // there are offers seldom, and writers wait for each other
-      [jobs](SqlTransaction& transaction) -> absl::StatusOr<std::vector<JobId>> {
-        KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
-                                transaction.Run("SELECT id FROM jobs WHERE tied_to <> '' AND "
-                                                "tied_to LIKE '~%' AND id = ANY(string_to_array($1, "
-                                                "','))",
-                                                {absl::StrJoin(jobs, ",")}));
-        std::vector<JobId> offered;
-        offered.reserve(rows.size());
-        for (int row = 0; row < rows.size(); ++row) offered.push_back(rows.Bytes(row, 0));
-        return offered;
-      },
-      [this, id, done = std::move(done)](absl::StatusOr<std::vector<JobId>> offered) mutable {
-        if (!offered.ok() || offered->empty()) return done(std::move(offered));
-        Change(
-            "WITH offered AS (SELECT id FROM jobs WHERE tied_to LIKE '~%' AND tied_to <> '' AND hidden = 0 AND "
-            "id = ANY(string_to_array($1, ',')) ORDER BY id FOR NO KEY UPDATE), "
-            "taken AS (UPDATE jobs SET tied_to = $2 FROM offered WHERE jobs.id = offered.id RETURNING jobs.id) "
-            "SELECT id FROM taken ORDER BY id",
-            {absl::StrJoin(*offered, ","), id}, std::move(done));
-      });
-}
-
 absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(const PostgresOptions& options) {
   SqlSessionOptions first = SessionOf(options);
   first.greeting.clear();
@@ -317,6 +216,10 @@ absl::StatusOr<std::unique_ptr<PostgresStores>> PostgresStores::Open(const Postg
   }
   std::unique_ptr<PostgresStores> stores(new PostgresStores(options));
   stores->is_new_ = is_new;
+  if (options.metrics != nullptr) {
+    stores->figures_ = std::make_unique<DatabaseFigures>(stores->transactions_.pool(), *options.metrics,
+                                                         std::make_unique<EventLoop>(*options.steady));
+  }
   stores->transactions_.pool().Write(
       kSessions,
       [](SqlTransaction& transaction) {

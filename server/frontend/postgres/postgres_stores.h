@@ -11,10 +11,10 @@
 #include "absl/synchronization/mutex.h"
 #include "server/frontend/inputs/input_records.h"
 #include "server/frontend/jobs/catalogue_store.h"
-#include "server/frontend/jobs/frontend_records.h"
 #include "server/frontend/jobs/job_tables.h"
-#include "server/frontend/jobs/shared_clients.h"
 #include "server/frontend/jobs/table_job_store.h"
+#include "server/frontend/postgres/database_figures.h"
+#include "server/frontend/postgres/postgres_frontends.h"
 #include "server/frontend/postgres/postgres_job_tables.h"
 #include "server/frontend/postgres/postgres_lock.h"
 #include "server/frontend/postgres/sql_pool.h"
@@ -36,6 +36,7 @@ struct PostgresOptions {
   // Called once if another frontend has taken the database while it was away (postgres_lock.h). Null: no lock.
   std::function<void()> on_taken{};
   std::string place{};                    // postgres_lock.h
+  FrontendMetrics* metrics = nullptr;     // of the database; null: it has none
   DatabaseUse use = DatabaseUse::kAlone;  // Open waits for `lock_patience` while others use it otherwise
   absl::Duration lock_patience = absl::Seconds(30);
 };
@@ -90,36 +91,22 @@ class PostgresInputRecords : public InputRecords {
   const bool shared_;
 };
 
-class PostgresFrontendRecords : public FrontendRecords, public SharedClientRecords {
- public:
-  explicit PostgresFrontendRecords(SqlPool& pool) : pool_(pool) {}
-
-  void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) override;
-  void EndOtherLeases(const FrontendId& id, Finished done) override;
-  void TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) override;
-  void OfferClient(const JobId& job, const FrontendId& id, Done<bool> done) override;
-  void EndOffer(const JobId& job, const FrontendId& id, Done<bool> done) override;
-  void TakeOffered(const std::vector<JobId>& jobs, const FrontendId& id, Done<std::vector<JobId>> done) override;
-
- private:
-  // Runs a change of jobs whose statement returns their IDs.
-  void Change(const char* sql, SqlValues values, Done<std::vector<JobId>> done);
-
-  SqlPool& pool_;
-};
-
 class PostgresStores {
  public:
   // Creates the schema if there is none. Errors: FailedPrecondition (postgres_schema.h, postgres_lock.h), Unavailable
   // (no connection).
   static absl::StatusOr<std::unique_ptr<PostgresStores>> Open(const PostgresOptions& options);
-  ~PostgresStores() { transactions_.pool().Stop(); }  // before what pending calls use is destroyed
+  ~PostgresStores() {
+    if (figures_ != nullptr) figures_->Stop();
+    transactions_.pool().Stop();  // before what pending calls use is destroyed
+  }
 
   JobStore& jobs() { return jobs_; }
   CatalogueStore& catalogue() { return catalogue_; }
   InputRecords& inputs() { return inputs_; }
   FrontendRecords& frontends() { return frontends_; }
   SharedClientRecords& shared_clients() { return frontends_; }
+  SharedFrontendRecords& shared_frontends() { return frontends_; }
 
   bool is_new() const { return is_new_; }  // had no schema before Open
   absl::Duration Unwritable() const { return health_.Unwritable(); }
@@ -142,6 +129,7 @@ class PostgresStores {
   PostgresCatalogueStore catalogue_{transactions_.pool()};
   PostgresInputRecords inputs_;
   PostgresFrontendRecords frontends_{transactions_.pool()};
+  std::unique_ptr<DatabaseFigures> figures_;  // may be null
 };
 
 }  // namespace kinora

@@ -70,6 +70,11 @@ absl::Status SqlPool::ForCallers(absl::Status status, const Lane& lane) {
   return absl::UnavailableError("the database is not available; try again later");
 }
 
+int SqlPool::calls() const {
+  absl::MutexLock lock(&mu_);
+  return waiting_;
+}
+
 void SqlPool::Flush() {
   const auto idle = [this] {
     mu_.AssertHeld();

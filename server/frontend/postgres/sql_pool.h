@@ -57,7 +57,8 @@ class SqlPool {
           }
         });
   }
-  void Flush();  // blocks until `done` of all earlier calls has returned
+  void Flush();       // blocks until `done` of all earlier calls has returned
+  int calls() const;  // that wait or run
 
  private:
   struct Task {

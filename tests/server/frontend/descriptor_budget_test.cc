@@ -22,6 +22,9 @@ TEST(DescriptorBudget, GivesConnectionsWhatTheOthersLeave) {
   config.add_groups()->set_processes(8);
   KINORA_ASSERT_OK_AND_ASSIGN(const auto workers, DivideDescriptors(1024, config));
   EXPECT_LT(workers.connections, usual.connections);
+  config.set_peer_address("127.0.0.1:8474");
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto peers, DivideDescriptors(1024, config));
+  EXPECT_EQ(peers.connections, workers.connections - 128) << "each has two descriptors";
 }
 
 TEST(DescriptorBudget, TooFewAreRefusedWithWhatIsNeeded) {

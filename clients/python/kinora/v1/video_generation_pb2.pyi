@@ -695,7 +695,7 @@ class WatchVideoRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
 
 class WorkerGroup(_message.Message):
-    __slots__ = ["id", "mesh", "model", "ranks", "reason", "state", "video_id"]
+    __slots__ = ["frontend", "id", "mesh", "model", "ranks", "reason", "state", "video_id"]
     class Rank(_message.Message):
         __slots__ = ["address", "device", "last_heartbeat", "rank"]
         ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -707,6 +707,7 @@ class WorkerGroup(_message.Message):
         last_heartbeat: _timestamp_pb2.Timestamp
         rank: int
         def __init__(self, rank: _Optional[int] = ..., address: _Optional[str] = ..., device: _Optional[str] = ..., last_heartbeat: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    FRONTEND_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     MESH_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -714,6 +715,7 @@ class WorkerGroup(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     VIDEO_ID_FIELD_NUMBER: _ClassVar[int]
+    frontend: str
     id: str
     mesh: str
     model: str
@@ -721,10 +723,12 @@ class WorkerGroup(_message.Message):
     reason: str
     state: str
     video_id: str
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[str] = ..., ranks: _Optional[_Iterable[_Union[WorkerGroup.Rank, _Mapping]]] = ..., video_id: _Optional[str] = ..., mesh: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[str] = ..., ranks: _Optional[_Iterable[_Union[WorkerGroup.Rank, _Mapping]]] = ..., video_id: _Optional[str] = ..., mesh: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ..., frontend: _Optional[str] = ...) -> None: ...
 
 class WorkerGroupRequest(_message.Message):
-    __slots__ = ["id"]
+    __slots__ = ["frontend", "id"]
+    FRONTEND_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    frontend: str
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., frontend: _Optional[str] = ...) -> None: ...

@@ -14,7 +14,7 @@ TEST_F(LostFrontend, AnotherFrontendsRunIsTakenOnlyOnceItsLeaseIsOver) {
   ASSERT_THAT(other, IsOk());
   const auto link = JoinGroup("a");
   SqliteFrontendRecords frontends(store_->file(), clock_);
-  FrontendLeaseOptions options{.id = owner_, .address = "here", .lease = absl::Seconds(30)};
+  FrontendLeaseOptions options{.frontend = {.id = owner_, .address = "here"}, .lease = absl::Seconds(30)};
   options.on_lost_run = [&](const UnfinishedJob& job) { dispatcher_->Recover(job, [](const absl::Status&) {}); };
   options.on_lost_client = [](const JobId&) {};
   FrontendLease lease(frontends, *store_, clock_, options);

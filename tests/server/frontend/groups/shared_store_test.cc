@@ -44,6 +44,20 @@ TEST_F(SharedStoreTest, NewsMakesItLookAtOnce) {
   EXPECT_EQ(AwaitRun(*link).video_id(), id);
 }
 
+TEST_F(SharedStoreTest, NewsOfAQueuedJobIsLookedIntoWhileAGroupIsIdle) {
+  const auto link = JoinGroup("a");
+  const JobId first = SubmitElsewhere();
+  dispatcher_->LookForWork();
+  EXPECT_EQ(AwaitRun(*link).video_id(), first);
+  const JobId second = SubmitElsewhere();
+  dispatcher_->LookForWork();
+  store_->Flush();
+  Groups();
+  EXPECT_EQ(queue_.Position(second), 0) << "no group could take it";
+  PassALook({link});
+  EXPECT_EQ(queue_.Position(second), 1);
+}
+
 TEST_F(SharedStoreTest, ARunThatWasCancelledElsewhereStops) {
   const auto link = JoinGroup("a");
   const JobId id = Submit();

@@ -1,6 +1,6 @@
 #include "server/frontend/jobs/event_hub.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <atomic>
 
@@ -177,6 +177,61 @@ TEST_F(EventHubTest, AWatchBeginsWithTheLatestPreviewOfAnAttemptThatRuns) {
   *terminal.mutable_terminal() = v1::Video();
   hub_.Publish(terminal);
   EXPECT_FALSE(Subscribe("a")->Next().has_value());
+}
+
+v1::Video Running(const std::string& id) {
+  v1::Video video;
+  video.set_id(id);
+  video.set_state(v1::Video::RUNNING);
+  return video;
+}
+
+TEST_F(EventHubTest, StepsFromElsewhereReachWatchersAndReaders) {
+  auto watched = Subscribe("watched");
+  v1::Video asked = Running("asked");
+  hub_.AddLatestStep(asked);
+  EXPECT_THAT(hub_.WantedFromElsewhere(), testing::UnorderedElementsAre("watched", "asked"));
+  for (const char* id : {"watched", "asked", "of no interest"}) hub_.Relay(Step(id, 7));
+  EXPECT_EQ(watched->Next()->step().step(), 7);
+  hub_.AddLatestStep(asked);
+  EXPECT_EQ(asked.progress().step(), 7);
+  v1::Video other = Running("of no interest");
+  hub_.AddLatestStep(other);
+  EXPECT_FALSE(other.has_progress());
+
+  hub_.EndRelay("asked");
+  asked = Running("asked");
+  hub_.AddLatestStep(asked);
+  EXPECT_FALSE(asked.has_progress());
+}
+
+TEST_F(EventHubTest, WhatNobodyAsksForAnyMoreIsForgotten) {
+  v1::Video asked = Running("asked");
+  hub_.AddLatestStep(asked);
+  hub_.Relay(Step("asked", 7));
+  clock_.Advance(absl::Seconds(11));
+  EXPECT_THAT(hub_.WantedFromElsewhere(), testing::IsEmpty());
+  hub_.AddLatestStep(asked);
+  EXPECT_FALSE(asked.has_progress());
+}
+
+TEST_F(EventHubTest, ARunHereHasTheLastWord) {
+  auto watched = Subscribe("a");
+  hub_.PublishStep(Step("a", 8));
+  hub_.Relay(Step("a", 7));
+  EXPECT_THAT(hub_.WantedFromElsewhere(), testing::IsEmpty());
+  EXPECT_EQ(watched->Next()->step().step(), 8);
+  EXPECT_FALSE(watched->Next().has_value());
+  ASSERT_TRUE(hub_.LatestHere("a").has_value());
+  const int64_t version = hub_.LatestHere("a")->version;
+  hub_.PublishStep(Preview("a", 8));
+  EXPECT_GT(hub_.LatestHere("a")->version, version);
+  EXPECT_TRUE(hub_.LatestHere("a")->step.has_value());
+  v1::VideoEvent queued;
+  queued.set_video_id("a");
+  queued.mutable_state()->set_state(v1::Video::QUEUED);
+  hub_.Publish(queued);
+  EXPECT_FALSE(hub_.LatestHere("a").has_value());
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ class FrontendLeaseTest : public testing::Test {
     return WaitFor<Claimed>([&](auto done) { store_->Claim(id, owner, kLease, std::move(done)); })->attempt;
   }
   void Put(const FrontendId& id) {
-    ASSERT_THAT(WaitForStatus([&](auto done) { frontends_->PutFrontend(id, "here", kLease, std::move(done)); }),
+    ASSERT_THAT(WaitForStatus([&](auto done) {
+                  frontends_->PutFrontend({.id = id, .address = "here"}, kLease, std::move(done));
+                }),
                 IsOk());
   }
   std::vector<JobId> LostRuns() {
@@ -54,7 +56,7 @@ class FrontendLeaseTest : public testing::Test {
     return *WaitFor<std::vector<JobId>>([&](auto done) { frontends_->TakeLostClients(id, std::move(done)); });
   }
   void HoldLease() {
-    FrontendLeaseOptions options{.id = "new", .address = "127.0.0.1:1", .lease = kLease};
+    FrontendLeaseOptions options{.frontend = {.id = "new", .address = "127.0.0.1:1"}, .lease = kLease};
     options.on_lost_run = [this](const UnfinishedJob& job) {
       absl::MutexLock lock(&mu_);
       lost_runs_.push_back(job.video.id());

@@ -337,9 +337,9 @@ void MemoryJobStore::LostRuns(const FrontendId& owner, Done<std::vector<Unfinish
       std::move(done));
 }
 
-void MemoryJobStore::PutFrontend(const FrontendId& id, const std::string&, absl::Duration lease, Finished done) {
+void MemoryJobStore::PutFrontend(const FrontendEntry& frontend, absl::Duration lease, Finished done) {
   Run(
-      [this, id, lease] {
+      [this, id = frontend.id, lease] {
         frontends_[id] = clock_.Now() + lease;
         return absl::OkStatus();
       },

@@ -52,7 +52,7 @@ class MemoryJobStore : public JobStore, public FrontendRecords {
   void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) override;
   void Flush() override;
 
-  void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) override;
+  void PutFrontend(const FrontendEntry& frontend, absl::Duration lease, Finished done) override;
   void EndOtherLeases(const FrontendId& id, Finished done) override;
   void TakeLostClients(const FrontendId& id, Done<std::vector<JobId>> done) override;
 

@@ -62,6 +62,15 @@ class SharedEventsTest : public testing::Test {
   std::shared_ptr<JobWatch> watch_;
 };
 
+TEST_F(SharedEventsTest, NewsFromElsewhereIsReadAtOnce) {
+  Watch();
+  EXPECT_TRUE(Next().has_snapshot());
+  EXPECT_EQ(Next().sequence(), 1);
+  ASSERT_THAT(WaitFor<v1::Video>([&](auto done) { store_->Cancel(id_, std::move(done)); }), IsOk());
+  events_->ReadNow({"of no interest", id_});
+  EXPECT_EQ(Next().terminal().state(), v1::Video::CANCELLED) << "the clock stands still, so nothing was polled";
+}
+
 TEST_F(SharedEventsTest, TheLastEventIsHeardAlthoughItsNewsWasLost) {
   Watch();
   EXPECT_TRUE(Next().has_snapshot());

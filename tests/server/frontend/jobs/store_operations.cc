@@ -323,7 +323,8 @@ std::string StoreComparison::ApplyToFrontends(StoreOperation operation) {
   switch (operation.kind) {
     case StoreOperation::kPutFrontend:
       model_.PutFrontend(id, lease);
-      return MustBeOk(WaitForStatus([&](auto done) { frontends.PutFrontend(id, "here", lease, std::move(done)); }));
+      return MustBeOk(WaitForStatus(
+          [&](auto done) { frontends.PutFrontend({.id = id, .address = "here"}, lease, std::move(done)); }));
     case StoreOperation::kEndOtherLeases:
       model_.EndOtherLeases(id);
       return MustBeOk(WaitForStatus([&](auto done) { frontends.EndOtherLeases(id, std::move(done)); }));

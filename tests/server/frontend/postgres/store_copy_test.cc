@@ -132,9 +132,10 @@ TEST_F(StoreCopyTest, AStoreWithJobsOrWithAFrontendIsNoPartOfACopy) {
   EXPECT_THAT(SqliteStoreRows::Create(Path("source")).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("move it")));
   auto stores = Serve().value();
-  ASSERT_THAT(
-      WaitForStatus([&](auto done) { stores->frontends().PutFrontend("busy", "", absl::Minutes(1), std::move(done)); }),
-      IsOk());
+  ASSERT_THAT(WaitForStatus([&](auto done) {
+                stores->frontends().PutFrontend({.id = "busy"}, absl::Minutes(1), std::move(done));
+              }),
+              IsOk());
   stores.reset();
   auto back = SqliteStoreRows::Create(Path("back")).value();
   EXPECT_THAT(CopyStore(*DatabaseAsSource(), *back),

@@ -87,7 +87,7 @@ void SimFrontend::RecoverOne(const UnfinishedJob& job) {
 
 void SimFrontend::Recover(const std::vector<UnfinishedJob>& jobs) {
   for (const UnfinishedJob& job : jobs) RecoverOne(job);
-  FrontendLeaseOptions options{.id = process_->id, .address = options_.name, .lease = kLease};
+  FrontendLeaseOptions options{.frontend = {.id = process_->id, .address = options_.name}, .lease = kLease};
   options.on_lost_run = [this](const UnfinishedJob& job) {
     if (process_ != nullptr) RecoverOne(job);
   };

@@ -117,8 +117,8 @@ class StoreConnection : public JobStore, public FrontendRecords {
   void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) override {
     Forward(std::move(done), [&](auto next) { store_.SweepExpired(now, std::move(next)); });
   }
-  void PutFrontend(const FrontendId& id, const std::string& address, absl::Duration lease, Finished done) override {
-    Forward(std::move(done), [&](auto next) { store_.PutFrontend(id, address, lease, std::move(next)); });
+  void PutFrontend(const FrontendEntry& frontend, absl::Duration lease, Finished done) override {
+    Forward(std::move(done), [&](auto next) { store_.PutFrontend(frontend, lease, std::move(next)); });
   }
   void EndOtherLeases(const FrontendId& id, Finished done) override {
     Forward(std::move(done), [&](auto next) { store_.EndOtherLeases(id, std::move(next)); });
