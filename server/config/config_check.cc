@@ -7,13 +7,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/config/config.h"
 #include "server/net/listen_address.h"
-#include "server/net/server_address.h"
 
 namespace kinora {
 namespace {
@@ -299,10 +299,15 @@ void CheckJoin(const v1::FrontendConfig& config, std::vector<FieldViolation>& ou
   }
 }
 
-// Whether other machines can dial it.
+// Whether it is host:port or [address]:port, and not all addresses of a machine.
 bool IsDialled(const std::string& address) {
-  const auto server = ParseServerAddress(address, /*default_port=*/0);
-  return server.ok() && !absl::StartsWith(address, "unix:") && !absl::EndsWith(address, ":0") && !IsWildcard(address);
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || IsWildcard(address)) return false;
+  const std::string host = address.substr(0, colon);
+  const bool in_brackets = host.front() == '[' && host.back() == ']';
+  int port = 0;
+  return (in_brackets || host.find_first_of(":/") == std::string::npos) &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port < 65536;
 }
 
 void CheckAdvertised(const char* field, const std::string& address, const char* of, const std::string& listens,
@@ -314,6 +319,13 @@ void CheckAdvertised(const char* field, const std::string& address, const char* 
   } else if (!address.empty() && !IsDialled(address)) {
     out.push_back({field, absl::StrCat("\"", address, "\" must be a host:port that others can dial")});
   }
+}
+
+constexpr char kSharesNothing[] =
+    "has no effect unless store is a PostgreSQL database and artifacts a bucket: otherwise frontends share nothing";
+
+bool IsShared(const v1::FrontendConfig& config) {
+  return IsDatabaseUrl(StoreOf(config)) && IsBucketUrl(config.artifacts());
 }
 
 void CheckPeers(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
@@ -328,11 +340,7 @@ void CheckPeers(const v1::FrontendConfig& config, std::vector<FieldViolation>& o
       if (!value.empty()) out.push_back({field, "has no effect without peer_address: set both"});
     }
   } else {
-    if (!IsDatabaseUrl(StoreOf(config)) || !IsBucketUrl(config.artifacts())) {
-      out.push_back({"peer_address",
-                     "has no effect unless store is a PostgreSQL database and artifacts a bucket: otherwise frontends "
-                     "share nothing"});
-    }
+    if (!IsShared(config)) out.push_back({"peer_address", kSharesNothing});
     CheckTls("peer_tls", tls, out);
     if (tls.certificate_file().empty() != config.peer_ca_file().empty()) {
       out.push_back({config.peer_ca_file().empty() ? "peer_ca_file" : "peer_tls.certificate_file",
@@ -343,7 +351,9 @@ void CheckPeers(const v1::FrontendConfig& config, std::vector<FieldViolation>& o
       out.push_back({"peer_token_file", "must be set with peer_address, because its callers read and change jobs"});
     }
   }
-  if (!address.empty() || !config.advertise_join_address().empty()) {  // else there are no others to be told of it
+  if (!config.advertise_join_address().empty() && !IsShared(config)) {
+    out.push_back({"advertise_join_address", kSharesNothing});
+  } else if (!address.empty() || !config.advertise_join_address().empty()) {  // else there are no others to tell
     CheckAdvertised("advertise_join_address", config.advertise_join_address(), "join_address", config.join_address(),
                     out);
   }

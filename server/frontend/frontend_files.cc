@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/base/clock.h"
+#include "server/common/regular_file.h"
 #include "server/common/status_details.h"
 #include "server/config/config.h"
 #include "server/frontend/api/token_file.h"
@@ -16,7 +17,6 @@
 #include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
-#include "server/frontend/peers/peer_address.h"
 #include "server/frontend/stores.h"
 #include "server/net/tls_files.h"
 
@@ -33,9 +33,9 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
          Violations(LoadTlsFiles(config.peer_tls(), Clock::Real().Now(), "peer_tls").status())) {
       problems.push_back(std::move(problem));
     }
-    if (const absl::Status read = PeersOptionsOf(config, "").status(); !read.ok()) {
-      problems.push_back({"peer_address", std::string(read.message())});
-    }
+    const absl::Status authority =
+        config.peer_ca_file().empty() ? absl::OkStatus() : ReadRegularFile(config.peer_ca_file()).status();
+    if (!authority.ok()) problems.push_back({"peer_ca_file", std::string(authority.message())});
   }
   for (const auto& [field, path] :
        {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()},

@@ -103,8 +103,19 @@ GroupControl FrontendSharing::ControlOfOwn() {
   return control;
 }
 
+GroupControl FrontendSharing::ControlOfOwnAlone() {
+  GroupControl control = ControlOfOwn();
+  for (auto* change : {&control.drain, &control.restart}) {
+    *change = [change = *change](const v1::WorkerGroupRequest& request, Done<v1::WorkerGroup> done) {
+      if (request.frontend().empty()) return change(request, std::move(done));
+      done(absl::NotFoundError("frontend: this one knows only its own groups, since it has no peer_address"));
+    };
+  }
+  return control;
+}
+
 GroupControl FrontendSharing::Control() {
-  if (peers_ == nullptr) return ControlOfOwn();
+  if (peers_ == nullptr) return ControlOfOwnAlone();
   GroupControl control;
   control.list = [this](Done<std::vector<v1::WorkerGroup>> done) { ListAll(std::move(done)); };
   control.drain = [this](const v1::WorkerGroupRequest& request, Done<v1::WorkerGroup> done) {

@@ -1,5 +1,5 @@
-// What a frontend does because others share its database and bucket: it calls them and answers their calls, tells ranks
-// where their group is, and hands over clients. One of a frontend that shares nothing does nothing.
+// The part of a frontend that deals with the others that share its database and bucket: it calls them and answers their
+// calls, tells ranks where their group is, and hands over clients. It does nothing if the frontend shares nothing.
 #ifndef KINORA_SERVER_FRONTEND_FRONTEND_SHARING_H_
 #define KINORA_SERVER_FRONTEND_FRONTEND_SHARING_H_
 
@@ -63,6 +63,7 @@ class FrontendSharing {
 
  private:
   GroupControl ControlOfOwn();
+  GroupControl ControlOfOwnAlone();  // there is no other frontend to name
   void ListAll(Done<std::vector<v1::WorkerGroup>> done);
   void Change(const v1::WorkerGroupRequest& request, bool drain, Done<v1::WorkerGroup> done);
   void ChangeAt(const v1::WorkerGroupRequest& request, bool drain, Done<v1::WorkerGroup> done);

@@ -17,7 +17,7 @@ namespace kinora {
 namespace {
 
 constexpr int kMostHops = 2;                        // a home that was just lost may redirect once more
-constexpr absl::Duration kDial = absl::Seconds(5);  // for one of several frontends
+constexpr absl::Duration kDial = absl::Seconds(3);  // for one of several frontends
 constexpr absl::Duration kPause = absl::Seconds(1);
 
 // "host:port" without the port, and without the brackets of an IPv6 address.
@@ -46,7 +46,7 @@ absl::StatusOr<JoinedFrontend> Follow(JoinTarget target, const v1::Hello& hello,
     }
     Log(Severity::kInfo, "redirected", {{"from", target.address}, {"to", next}});
     target.address = next;
-    target.certified_name = IsIpAddress(HostOf(next)) ? first : "";
+    target.certified_name = IsIpAddress(HostOf(next)) && !IsIpAddress(first) ? first : "";
   }
 }
 

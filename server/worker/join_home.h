@@ -19,9 +19,10 @@ struct JoinedFrontend {
   std::string address;
 };
 
-// target: its address may be several, separated by commas. A redirect to an IP address is followed if the frontend
-// there has a certificate for the name that was dialled first, so frontends behind one name can share a certificate.
-// Fails as JoinClient::Join; while frontends are unavailable, goes on for as long as `patience`.
+// target: its address may be several, separated by commas. A frontend at an IP address to which a rank is redirected
+// needs a certificate for the name that the rank dialled first, if that was a name, so that frontends behind one name
+// can share a certificate. Fails as JoinClient::Join. If there are several addresses, or a redirect was followed,
+// unavailable frontends are dialled again for as long as `patience`.
 absl::StatusOr<JoinedFrontend> JoinHome(const JoinTarget& target, const v1::Hello& hello, absl::Duration patience,
                                         Clock& steady = Clock::Steady());
 

@@ -78,7 +78,7 @@ absl::Status SendNonsense(const std::string& address, Effort& effort) {
     std::string bytes(random() % 2000, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
     for (const char* method : kMethods) {
-      const absl::Status answer = RawCall(channel, Path(method), bytes, kToken).status();
+      absl::Status answer = RawCall(channel, Path(method), bytes, kToken).status();
       if (absl::IsUnavailable(answer)) return answer;
       effort.bytes += static_cast<int64_t>(bytes.size());
     }

@@ -310,6 +310,7 @@ int Run(const Load& load) {
     http = std::make_unique<HttpLoad>("unix:" + load.File("api.sock"), load.http_watchers, idle.id());
   }
   std::vector<std::unique_ptr<v1::VideoGeneration::Stub>> of_each;
+  of_each.reserve(load.frontends);
   for (int i = 0; i < load.frontends; ++i) of_each.push_back(StubOf(load, -2 - i, i));
   Creator creator(std::move(of_each));
   const auto [growth, gateway] = DriveAll(load, frontends[0]->pid(), creator, http.get());

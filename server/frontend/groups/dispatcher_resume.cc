@@ -88,7 +88,6 @@ void Dispatcher::Impl::Resuming::OnResolved(Impl& self, RunningJob& run, const v
 
 void Dispatcher::Impl::Resuming::OnMark(Impl& self, const WorkerGroup& group, const v1::ResumeMark& mark) {
   RunningJob* const run = self.RunOf(group);
-  if (run != nullptr && run->uploads) self.options_.intake->Release(ArtifactKey(run->attempt), mark.point().id());
   if (run == nullptr || run->attempt.id != mark.video_id() || run->attempt.number != mark.attempt()) {
     return Refuse(mark, absl::AbortedError("it is not of the present run of its group"));
   }
@@ -96,7 +95,7 @@ void Dispatcher::Impl::Resuming::OnMark(Impl& self, const WorkerGroup& group, co
     return Refuse(mark, absl::InvalidArgumentError("it has no file"));
   }
   if (run->points_open == kMostOpenPoints) {
-    self.options_.points->Delete(mark);
+    Discard(self, *run, mark);
     return Refuse(mark, absl::ResourceExhaustedError("earlier ones are still being recorded"));
   }
   ++run->points_open;
@@ -112,6 +111,11 @@ void Dispatcher::Impl::Resuming::OnMark(Impl& self, const WorkerGroup& group, co
       }));
 }
 
+void Dispatcher::Impl::Resuming::Discard(Impl& self, RunningJob& run, const v1::ResumeMark& mark) {
+  self.options_.points->Delete(mark);
+  if (run.uploads) self.options_.intake->Release(ArtifactKey(run.attempt), mark.point().id());
+}
+
 // The end of the attempt, if it has come meanwhile, is stored after the point.
 void Dispatcher::Impl::Resuming::OnChecked(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark,
                                            const absl::Status& checked) {
@@ -121,8 +125,9 @@ void Dispatcher::Impl::Resuming::OnChecked(Impl& self, const Attempt& attempt, c
   if (!checked.ok()) {
     --run->points_open;
     Refuse(mark, checked);
-    if (absl::IsDataLoss(checked)) self.options_.points->Delete(mark);
+    if (absl::IsDataLoss(checked)) Discard(self, *run, mark);
   } else {
+    if (run->uploads) self.options_.intake->Release(ArtifactKey(attempt), mark.point().id());
     self.store_.PutResumePoint(attempt, mark.point(),
                                self.OnLoop<Replaced>([attempt, mark](Impl& impl, const Replaced& replaced) {
                                  OnStored(impl, attempt, mark, replaced);

@@ -26,6 +26,7 @@ struct Dispatcher::Impl::Resuming {
  private:
   using Replaced = absl::StatusOr<std::optional<v1::ResumeMark>>;
   static void ForgetLost(Impl& self, Claimed& claimed, const absl::Status& why);
+  static void Discard(Impl& self, RunningJob& run, const v1::ResumeMark& mark);  // its file
   static void OnChecked(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark, const absl::Status& checked);
   static void OnStored(Impl& self, const Attempt& attempt, const v1::ResumeMark& mark, const Replaced& replaced);
 };

@@ -64,8 +64,9 @@ void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
     return reason == StopReason::kRelease || reason == StopReason::kPreempt;
   };
   if (run.group.empty() || (run.stop != StopReason::kNone && (continues(why) || !continues(run.stop)))) return;
+  const bool is_counted = run.stop != StopReason::kNone;  // or was stopped for another reason
   run.stop = why;
-  if (why == StopReason::kLeaseLost && metrics_ != nullptr) metrics_->leases_lost_total.Increment();
+  if (why == StopReason::kLeaseLost && !is_counted && metrics_ != nullptr) metrics_->leases_lost_total.Increment();
   run.cancel_time = now();
   if (const auto group = groups_.find(run.group); group != groups_.end()) {
     group->second->CancelRun(attended(), /*keep_state=*/continues(why));
@@ -310,6 +311,7 @@ void Dispatcher::Impl::Forget(const Attempt& attempt) {
   if (run != nullptr && run->uploads && options_.intake != nullptr) options_.intake->Drop(ArtifactKey(attempt));
   if (run != nullptr) {
     ReadOn(*run);
+    hub_.EndHere(attempt.id);
     runs_.erase(attempt.id);
   }
   CountRuns();

@@ -10,6 +10,7 @@
 namespace kinora {
 namespace {
 
+constexpr absl::Duration kWorkInterval = absl::Milliseconds(50);  // between looks for work: each reads the queue
 constexpr int kMarginShare = 6;  // of a lease: for clocks of different rates, and for the message that stops the run
 
 }  // namespace
@@ -29,6 +30,7 @@ void Dispatcher::Impl::Sharing::Look(Impl& self) {
     self.view_.read_again = true;
     return;
   }
+  self.view_.read_time = self.loop_->Now();
   std::set<JobId> waited;
   self.queue_.Visit([&](const QueuedJob& job) { return waited.insert(job.id).second; });
   self.store_.Unfinished(self.OnLoop<absl::StatusOr<std::vector<UnfinishedJob>>>(
@@ -42,7 +44,14 @@ void Dispatcher::Impl::Sharing::Look(Impl& self) {
 void Dispatcher::Impl::Sharing::LookForWork(Impl& self) {
   const bool idle = std::any_of(self.groups_.begin(), self.groups_.end(),
                                 [](const auto& entry) { return entry.second->state() == WorkerGroup::State::kIdle; });
-  if (idle) Look(self);
+  const absl::Time next = self.view_.read_time + kWorkInterval;
+  if (!idle) return;
+  if (self.loop_->Now() >= next) return Look(self);
+  if (std::exchange(self.view_.will_read, true)) return;
+  self.loop_->PostAt(next, [&self] {
+    self.view_.will_read = false;
+    LookForWork(self);
+  });
 }
 
 // What has changed since the read, such as a job that was requeued here, is put right by the next.

@@ -26,22 +26,31 @@ void GroupHomes::Find(const std::string& group, Done<std::string> done) {
   if (!options_.awaited.contains(group)) return done("");
   loop_->Post([this, group, done = std::move(done)]() mutable {
     if (draining_) return done(Unavailable("the frontend is stopping"));
-    arrivals_[group] = loop_->Now();
-    records_.ClaimHome(
-        group, options_.frontend, [this, group, done = std::move(done)](absl::StatusOr<GroupHome> home) mutable {
-          if (!home.ok())
-            return done(Unavailable(absl::StrCat("the home of group ", group,
-                                                 " cannot be looked up: ", std::string(home.status().message()))));
-          if (home->frontend == options_.frontend.id) return done("");
-          loop_->Post([this, group] { arrivals_.erase(group); });
-          if (home->join_address.empty()) {
-            return done(Unavailable(absl::StrCat("group ", group,
-                                                 " has joined another frontend, which advertises no "
-                                                 "join_address")));
-          }
-          done(std::move(home->join_address));
-        });
+    ++arrivals_[group].open;
+    records_.ClaimHome(group, options_.frontend,
+                       [this, group, done = std::move(done)](absl::StatusOr<GroupHome> home) mutable {
+                         loop_->Post([this, group, home = std::move(home), done = std::move(done)]() mutable {
+                           OnClaimed(group, std::move(home), std::move(done));
+                         });
+                       });
   });
+}
+
+void GroupHomes::OnClaimed(const std::string& group, absl::StatusOr<GroupHome> home, Done<std::string> done) {
+  Arrivals& arrivals = arrivals_[group];
+  --arrivals.open;
+  arrivals.last = loop_->Now();
+  if (!home.ok()) {
+    return done(Unavailable(
+        absl::StrCat("the home of group ", group, " cannot be looked up: ", std::string(home.status().message()))));
+  }
+  if (home->frontend == options_.frontend.id) return done("");
+  if (arrivals.open == 0) arrivals_.erase(group);
+  if (home->join_address.empty()) {
+    return done(
+        Unavailable(absl::StrCat("group ", group, " has joined another frontend, which advertises no join_address")));
+  }
+  done(std::move(home->join_address));
 }
 
 void GroupHomes::IsElsewhere(const std::string& group, Done<bool> done) {
@@ -72,14 +81,14 @@ void GroupHomes::LeaveThoseThatAreGone(const std::vector<v1::WorkerGroup>& group
     const bool here = std::any_of(groups.begin(), groups.end(), [&id](const v1::WorkerGroup& group) {
       return group.id() == id && group.state() != "lost" && !group.ranks().empty();
     });
-    if (here) it->second = now;
-    if (here || now - it->second < (draining_ ? kInterval : options_.patience)) {
+    Arrivals& arrivals = it->second;
+    if (here || arrivals.open > 0) arrivals.last = now;
+    if (now - arrivals.last < (draining_ ? kInterval : options_.patience)) {
       ++it;
       continue;
     }
     Log(Severity::kInfo, "group_home_left", {{"group", id}});
-    records_.LeaveHome(id, options_.frontend.id,
-                       [](const absl::Status&) {});  // else it ends with this frontend's lease
+    records_.LeaveHome(id, options_.frontend.id, [](const absl::Status&) {});  // else ranks keep coming here
     it = arrivals_.erase(it);
   }
 }

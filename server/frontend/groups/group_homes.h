@@ -33,8 +33,8 @@ class GroupHomes {
   void Stop() { loop_->Stop(); }
 
   // A rank of the group has arrived. Returns the address at which it must join instead; "": it joins here. A group that
-  // is not awaited joins here, where it is refused. Unavailable: the database cannot be reached, the home has no
-  // address, or this frontend is draining. Any thread; `done` runs on the loop or on a thread of the store.
+  // is not awaited joins here, and the dispatcher rejects it. Unavailable: the database cannot be reached, the home has
+  // no address, or this frontend is draining. Any thread; `done` runs on the loop or on a thread of the store.
   void Find(const std::string& group, Done<std::string> done);
   // Whether another frontend has the group. Any thread.
   void IsElsewhere(const std::string& group, Done<bool> done);
@@ -42,12 +42,17 @@ class GroupHomes {
   void BeginDrain();
 
  private:
+  void OnClaimed(const std::string& group, absl::StatusOr<GroupHome> home, Done<std::string> done);
   void Check();
   void LeaveThoseThatAreGone(const std::vector<v1::WorkerGroup>& groups);
 
   SharedFrontendRecords& records_;
   const GroupHomesOptions options_;
-  std::map<std::string, absl::Time> arrivals_;  // by group whose home this is: when its last rank came
+  struct Arrivals {  // of ranks of a group whose home this is
+    absl::Time last{};
+    int open = 0;  // for which the store has not answered yet
+  };
+  std::map<std::string, Arrivals> arrivals_;  // by group
   bool draining_ = false;
   const std::unique_ptr<Executor> loop_;  // last: its thread ends before other members are destroyed
 };

@@ -78,7 +78,7 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
     if (hello_over_.exchange(true)) return;  // timed out
     if (!message.has_hello()) return Close(absl::FailedPreconditionError("the first message must be a Hello"));
     joined_ = true;
-    // A worker of another version is refused here: it may not know what a redirect is.
+    // The dispatcher rejects a worker of another version, which may not know what a redirect is.
     const bool is_known = message.hello().protocol() == ThisBuild().protocol;
     if (homes_ == nullptr || !is_known) return dispatcher_.Join(message.hello(), shared_from_this(), entrance_);
     homes_->Find(message.hello().group(),

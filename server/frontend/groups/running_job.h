@@ -61,7 +61,9 @@ struct RunningJob {
 // What a frontend that shares its store has seen there.
 struct StoreView {
   bool reading = false, read_again = false;
-  std::map<JobId, absl::Time> waiting{};  // the queued jobs, and since when they have been seen there
+  bool will_read = false;                       // soon, for work
+  absl::Time read_time = absl::InfinitePast();  // when the last read began, as time of the loop
+  std::map<JobId, absl::Time> waiting{};        // the queued jobs, and since when they have been seen there
   std::set<JobId> passed_over{};  // while it is being looked at: those that no frontend has taken for long enough
 };
 

@@ -29,7 +29,7 @@ void InputStore::Adopt(int64_t as_of, const std::vector<std::string>& asked, std
   for (const std::string& sha256 : asked) {
     Entry* entry = FindEntry(sha256);
     const auto record = records.find(sha256);
-    // Another frontend has stored what an upload here has left.
+    // Another frontend has stored the input that is being removed here, for example after a failed upload.
     if (entry != nullptr && entry->leaving && record != records.end() && !record->second.media_type.empty() &&
         record->second.expiry > loop_.Now()) {
       entry->leaving = entry->busy = false;

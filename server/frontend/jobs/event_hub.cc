@@ -181,6 +181,11 @@ std::optional<EventHub::Latest> EventHub::LatestHere(const std::string& video_id
   return found == here_.end() ? std::nullopt : std::optional(found->second);
 }
 
+void EventHub::EndHere(const std::string& video_id) {
+  absl::MutexLock lock(&mu_);
+  here_.erase(video_id);
+}
+
 std::vector<std::string> EventHub::WantedFromElsewhere() {
   absl::MutexLock lock(&mu_);
   const absl::Time now = clock_.Now();

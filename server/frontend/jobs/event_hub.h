@@ -79,6 +79,7 @@ class EventHub {
     int64_t version = 0;
   };
   std::optional<Latest> LatestHere(const std::string& video_id) const;
+  void EndHere(const std::string& video_id);  // the run here has ended, perhaps without an event
   // Videos that are watched, or were the subject of AddLatestStep in the last kAsked, and that may run elsewhere.
   std::vector<std::string> WantedFromElsewhere();
   void Relay(const v1::VideoEvent& event);     // a step or preview of a run elsewhere

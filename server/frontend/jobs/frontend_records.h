@@ -15,7 +15,7 @@ struct FrontendEntry {
   FrontendId id;
   std::string address{};       // where its clients reach it, for people
   std::string peer_address{};  // where other frontends call it; "": nowhere
-  std::string join_address{};  // where ranks join it that others send there; "": nowhere
+  std::string join_address{};  // to which others send ranks that must join it; "": they cannot
 };
 
 class FrontendRecords {

@@ -43,13 +43,18 @@ std::vector<v1::WorkerGroup> JoinGroupLists(const std::vector<std::vector<v1::Wo
 
 absl::StatusOr<std::string> FrontendOfGroup(const std::vector<v1::WorkerGroup>& groups, const std::string& id) {
   std::vector<std::string> frontends;
+  std::string why;  // a frontend lists no groups
   for (const v1::WorkerGroup& group : groups) {
     if (group.id() == id) frontends.push_back(group.frontend());
+    if (group.id().empty()) why = absl::StrCat(group.frontend(), ": ", group.reason());
+  }
+  if (frontends.empty() && !why.empty()) {
+    return absl::UnavailableError(absl::StrCat("id: no frontend that answers has group \"", id, "\"; ", why));
   }
   if (frontends.empty()) return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" exists"));
   if (frontends.size() == 1) return frontends.front();
-  return absl::FailedPreconditionError(
-      absl::StrCat("frontend: several have a group \"", id, "\": name ", absl::StrJoin(frontends, " or ")));
+  return absl::FailedPreconditionError(absl::StrCat("frontend: several frontends have a group \"", id, "\"; set it to ",
+                                                    absl::StrJoin(frontends, " or ")));
 }
 
 }  // namespace kinora

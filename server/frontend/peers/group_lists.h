@@ -20,7 +20,7 @@ void NameFrontend(const std::string& frontend, const std::set<std::string>& awai
 std::vector<v1::WorkerGroup> JoinGroupLists(const std::vector<std::vector<v1::WorkerGroup>>& lists);
 
 // Returns the frontend of the only group with this ID; "": this one. FailedPrecondition: several frontends have one.
-// NotFound: there is none.
+// NotFound: there is none. Unavailable: there is none, but a frontend does not list its groups.
 absl::StatusOr<std::string> FrontendOfGroup(const std::vector<v1::WorkerGroup>& groups, const std::string& id);
 
 }  // namespace kinora

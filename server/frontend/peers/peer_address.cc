@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "engine/base/status_macros.h"
 #include "server/common/regular_file.h"
 #include "server/common/token_text.h"
 #include "server/config/config.h"
@@ -21,6 +20,10 @@ absl::Status Renamed(const absl::Status& status) {
                                                           {"tls.key_file", "peer_tls.key_file"}}));
 }
 
+absl::Status OfTokens(const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("peer_token_file: ", std::string(status.message())));
+}
+
 }  // namespace
 
 FrontendEntry EntryOf(const v1::FrontendConfig& config, const FrontendId& id) {
@@ -31,7 +34,8 @@ FrontendEntry EntryOf(const v1::FrontendConfig& config, const FrontendId& id) {
 }
 
 absl::StatusOr<PeersOptions> PeersOptionsOf(const v1::FrontendConfig& config, const FrontendId& id) {
-  PeersOptions options{.id = id, .certified_name = config.peer_server_name()};
+  PeersOptions options{.id = id, .address = AdvertisedPeerAddress(config)};
+  options.certified_name = config.peer_server_name();
   v1::ClientTlsConfig tls;
   tls.set_ca_file(config.peer_ca_file());
   tls.set_certificate_file(config.peer_tls().certificate_file());
@@ -40,9 +44,11 @@ absl::StatusOr<PeersOptions> PeersOptionsOf(const v1::FrontendConfig& config, co
   if (!credentials.ok()) return Renamed(credentials.status());
   options.credentials = *std::move(credentials);
   if (config.peer_token_file().empty()) return options;
-  KINORA_ASSIGN_OR_RETURN(const RegularFile file, ReadRegularFile(config.peer_token_file()));
-  KINORA_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ParseTokens(file.bytes));
-  if (!tokens.empty()) options.token = tokens.front();  // PeerServer requires one
+  const absl::StatusOr<RegularFile> file = ReadRegularFile(config.peer_token_file());
+  if (!file.ok()) return OfTokens(file.status());
+  const absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(file->bytes);
+  if (!tokens.ok()) return OfTokens(tokens.status());
+  if (!tokens->empty()) options.token = tokens->front();  // PeerServer requires one
   return options;
 }
 

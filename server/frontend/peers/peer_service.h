@@ -1,4 +1,4 @@
-// Answers the calls of other frontends (peer.proto) from what this one has.
+// Answers the calls of other frontends (peer.proto), from the groups and runs of this one.
 #ifndef KINORA_SERVER_FRONTEND_PEERS_PEER_SERVICE_H_
 #define KINORA_SERVER_FRONTEND_PEERS_PEER_SERVICE_H_
 

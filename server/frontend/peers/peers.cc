@@ -78,8 +78,10 @@ void Peers::Refresh() {
 
 void Peers::OnFrontends(const std::vector<FrontendEntry>& frontends) {
   std::map<FrontendId, PeerPtr> peers;
+  std::set<std::string> addresses = {"",
+                                     options_.address};  // a frontend that was started again replaces the one before
   for (const FrontendEntry& frontend : frontends) {
-    if (frontend.id == options_.id || frontend.peer_address.empty()) continue;
+    if (frontend.id == options_.id || !addresses.insert(frontend.peer_address).second) continue;
     PeerPtr& peer = peers[frontend.id];
     if (const auto known = peers_.find(frontend.id); known != peers_.end()) {
       peer = known->second;
@@ -112,7 +114,7 @@ void Peers::Tell(const v1::News& news) {
   });
 }
 
-// One call at a time for each frontend; what happens meanwhile is told by the next one.
+// One call at a time for each frontend; later news waits for the next call.
 void Peers::SendNews(const PeerPtr& peer) {
   peer->telling = true;
   Call<v1::News, google::protobuf::Empty>(
@@ -129,23 +131,23 @@ void Peers::Estimate(const std::string& model, const v1::Generation& effective, 
   request.set_model(model);
   *request.mutable_generation() = effective;
   loop_->Post([this, request, done = std::move(done)]() mutable {
-    EstimateAt(all(), request, absl::UnavailableError("no other frontend can be asked"), std::move(done));
+    EstimateAt(all(), request, loop_->Now() + (request.is_job() ? kShape : kEstimate), std::move(done));
   });
 }
 
-// Asks one after the other, until one has a group with the model.
-void Peers::EstimateAt(std::vector<PeerPtr> peers, const v1::PeerEstimateRequest& request, const absl::Status& why,
+// A frontend that does not answer takes only its share of the time.
+void Peers::EstimateAt(std::vector<PeerPtr> peers, const v1::PeerEstimateRequest& request, absl::Time end,
                        Done<v1::Estimate> done) {
-  if (peers.empty()) return done(why);
+  if (peers.empty()) return done(absl::UnavailableError("no other frontend has a group with the model, or answers"));
+  const absl::Duration timeout = (end - loop_->Now()) / static_cast<int64_t>(peers.size());
   const PeerPtr peer = peers.back();
   peers.pop_back();
   auto shared = std::make_shared<Done<v1::Estimate>>(std::move(done));
   Call<v1::PeerEstimateRequest, v1::Estimate>(
-      peer, &v1::Peer::StubInterface::async_interface::EstimateVideo, request, request.is_job() ? kShape : kEstimate,
-      [this, peers = std::move(peers), request, shared](absl::StatusOr<v1::Estimate> estimate) {
-        const bool next = absl::IsUnavailable(estimate.status()) || absl::IsDeadlineExceeded(estimate.status()) ||
-                          absl::IsUnauthenticated(estimate.status());
-        if (next) return EstimateAt(peers, request, estimate.status(), std::move(*shared));
+      peer, &v1::Peer::StubInterface::async_interface::EstimateVideo, request, timeout,
+      [this, peers = std::move(peers), request, end, shared](absl::StatusOr<v1::Estimate> estimate) {
+        const bool is_answer = estimate.ok() || absl::IsInvalidArgument(estimate.status());
+        if (!is_answer) return EstimateAt(peers, request, end, std::move(*shared));
         (*shared)(std::move(estimate));
       });
 }
@@ -184,7 +186,7 @@ void Peers::ChangeGroup(Method<v1::WorkerGroupRequest, v1::WorkerGroup> method, 
       return entry.second->frontend.peer_address == request.frontend();
     });
     if (found == peers_.end()) {
-      return done(absl::NotFoundError(absl::StrCat("frontend: no frontend advertises \"", request.frontend(),
+      return done(absl::NotFoundError(absl::StrCat("frontend: no frontend has the peer address \"", request.frontend(),
                                                    "\"; `kinora admin list` shows those with groups")));
     }
     auto shared = std::make_shared<Done<v1::WorkerGroup>>(std::move(done));

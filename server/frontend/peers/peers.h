@@ -28,6 +28,7 @@ namespace kinora {
 
 struct PeersOptions {
   FrontendId id;        // of this frontend
+  std::string address;  // where others call it
   std::string token{};  // "": none is sent
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   std::string certified_name{};  // in the others' certificates; "": the host of their address
@@ -50,13 +51,14 @@ class Peers {
   // records: not owned; flush them after Stop. loop: where all happens, and all callbacks run.
   Peers(SharedFrontendRecords& records, PeersOptions options, std::unique_ptr<Executor> loop);
   ~Peers() { Stop(); }
-  void Stop();  // cancels open calls and waits for their ends; no callback runs after it
+  void Stop();  // cancels open calls; no callback runs after it
 
   // Tells all others. They learn of it later anyway.
   void Tell(const v1::News& news);  // any thread
 
-  // Only one frontend has each answer. Unavailable: none can be asked. Any thread.
-  // is_job: PeerEstimateRequest.is_job; asked for no longer than a client that creates a job would wait.
+  // Asks one frontend after the other until a group with the model answers. InvalidArgument: it rejects the request.
+  // Unavailable: none has answered. is_job: PeerEstimateRequest.is_job; takes no longer than a client that creates a
+  // job waits. Any thread.
   void Estimate(const std::string& model, const v1::Generation& effective, bool is_job, Done<v1::Estimate> done);
   // The groups of all others, each with its frontend. For a frontend that does not answer there is one group with the
   // state "unreachable". Any thread.
@@ -101,7 +103,7 @@ class Peers {
   void Refresh();
   void OnFrontends(const std::vector<FrontendEntry>& frontends);
   void SendNews(const PeerPtr& peer);
-  void EstimateAt(std::vector<PeerPtr> peers, const v1::PeerEstimateRequest& request, const absl::Status& why,
+  void EstimateAt(std::vector<PeerPtr> peers, const v1::PeerEstimateRequest& request, absl::Time end,
                   Done<v1::Estimate> done);
   void ChangeGroup(Method<v1::WorkerGroupRequest, v1::WorkerGroup> method, const v1::WorkerGroupRequest& request,
                    Done<v1::WorkerGroup> done);
@@ -113,8 +115,8 @@ class Peers {
   absl::Mutex mu_;
   std::set<grpc::ClientContext*> open_ ABSL_GUARDED_BY(mu_);
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  CallCount calls_;
   const std::unique_ptr<Executor> loop_;
+  CallCount calls_;  // last: waits for calls, whose callbacks use the loop
 };
 
 }  // namespace kinora

@@ -106,7 +106,7 @@ void PostgresFrontendRecords::EndOffer(const JobId& job, const FrontendId& id, D
 
 void PostgresFrontendRecords::TakeOffered(const std::vector<JobId>& jobs, const FrontendId& id,
                                           Done<std::vector<JobId>> done) {
-  pool_.Read<std::vector<JobId>>(  // there are offers seldom, and writers wait for each other
+  pool_.Read<std::vector<JobId>>(  // offers are rare, and writers wait for each other
       [jobs](SqlTransaction& transaction) -> absl::StatusOr<std::vector<JobId>> {
         KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
                                 transaction.Run("SELECT id FROM jobs WHERE tied_to <> '' AND "
@@ -134,7 +134,7 @@ void PostgresFrontendRecords::LivingFrontends(Done<std::vector<FrontendEntry>> d
       [](SqlTransaction& transaction) -> absl::StatusOr<std::vector<FrontendEntry>> {
         KINORA_ASSIGN_OR_RETURN(const SqlRows rows,
                                 transaction.Run("SELECT id, address, peer_address, join_address FROM frontends "
-                                                "WHERE lease_micros > kinora_now() ORDER BY id"));
+                                                "WHERE lease_micros > kinora_now() ORDER BY lease_micros DESC"));
         std::vector<FrontendEntry> living;
         living.reserve(rows.size());
         for (int row = 0; row < rows.size(); ++row) {

@@ -42,6 +42,8 @@ TEST(PeerFields, MistakesNameTheirField) {
             "advertise_join_address: must be set to host:port, since others cannot dial join_address"},
            {absl::StrCat(kShared, "advertise_join_address: 'me:1'"),
             "advertise_join_address: has no effect without join_address"},
+           {std::string("join_address: '127.0.0.1:8471' insecure: true advertise_join_address: 'me:1'"),
+            "advertise_join_address: has no effect unless store is a PostgreSQL database"},
            {absl::StrCat(kShared, "advertise_peer_address: 'me:1'"),
             "advertise_peer_address: has no effect without peer_address"},
            {absl::StrCat(kShared, "peer_token_file: 't'"), "peer_token_file: has no effect without peer_address"},
@@ -54,6 +56,19 @@ TEST(PeerFields, MistakesNameTheirField) {
             "peer_tls.key_file: must be set together"},
        }) {
     EXPECT_THAT(CheckFrontendConfig(Config(text)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(problem)));
+  }
+}
+
+TEST(PeerFields, OnlyAHostAndAPortCanBeAdvertised) {
+  for (const char* address : {"me", "me:", ":1", "me:0", "me:65536", "https://me:1", "me:1/", "unix:/me", "::1:1"}) {
+    EXPECT_THAT(CheckFrontendConfig(Config(absl::StrCat(kShared, kPeers, "advertise_peer_address: '", address, "'"))),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be a host:port that others can dial")))
+        << address;
+  }
+  for (const char* address : {"me:1", "10.0.0.1:8474", "[::1]:8474", "me.example:65535"}) {
+    EXPECT_THAT(CheckFrontendConfig(Config(absl::StrCat(kShared, kPeers, "advertise_peer_address: '", address, "'"))),
+                IsOk())
+        << address;
   }
 }
 

@@ -45,7 +45,7 @@ TEST(GroupLists, GroupsOfTheSameNameThatFrontendsStartAreAllListed) {
   const auto groups = JoinGroupLists({{Group("0", "idle", 1, "first")}, {Group("0", "busy", 1, "second")}});
   EXPECT_THAT(Shown(groups), ElementsAre("0 idle first", "0 busy second"));
   EXPECT_THAT(FrontendOfGroup(groups, "0"),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("name first or second")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("set it to first or second")));
 }
 
 TEST(GroupLists, AGroupIsFoundByItsName) {
@@ -53,6 +53,10 @@ TEST(GroupLists, AGroupIsFoundByItsName) {
   EXPECT_THAT(FrontendOfGroup(groups, "a"), IsOkAndHolds("first"));
   EXPECT_THAT(FrontendOfGroup(groups, "b"), IsOkAndHolds("")) << "this one may start it";
   EXPECT_THAT(FrontendOfGroup(groups, "c"), StatusIs(absl::StatusCode::kNotFound));
+  std::vector<v1::WorkerGroup> not_all = groups;
+  not_all.push_back(Group("", "unreachable", 0, "third"));
+  EXPECT_THAT(FrontendOfGroup(not_all, "c"), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("third")));
+  EXPECT_THAT(FrontendOfGroup(not_all, "a"), IsOkAndHolds("first"));
 }
 
 }  // namespace

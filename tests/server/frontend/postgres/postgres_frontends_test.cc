@@ -106,7 +106,7 @@ TEST_F(PostgresFrontendsTest, AGroupThatLeavesHasNoHome) {
   EXPECT_EQ(Home("g"), "");
 }
 
-TEST_F(PostgresFrontendsTest, WhoLivesIsKnownWithItsAddresses) {
+TEST_F(PostgresFrontendsTest, LivingFrontendsAreKnownWithTheirAddresses) {
   EXPECT_THAT(Living(), IsEmpty());
   Put(Frontend("a"));
   Put(Frontend("b"), kBrief);
