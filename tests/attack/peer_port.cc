@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -16,12 +15,11 @@
 #include "engine/base/status_macros.h"
 #include "kinora/v1/peer.pb.h"
 #include "tests/attack/attack.h"
+#include "tests/attack/shared_target.h"
 #include "tests/attack/sockets.h"
 #include "tests/testing/free_port.h"
 #include "tests/testing/http2_flood.h"
-#include "tests/testing/postgres_server.h"
 #include "tests/testing/raw_call.h"
-#include "tests/testing/s3_server.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace kinora {
@@ -112,21 +110,17 @@ absl::Status Attack(const std::string& address, const Target& target, Effort& ef
 }
 
 int Run() {
-  KINORA_CHECK(PostgresServer::IsInstalled() && S3Server::IsInstalled());
-  S3Server& server = S3Server::Shared();
-  setenv("AWS_ACCESS_KEY_ID", server.keys().id.c_str(), 1);
-  setenv("AWS_SECRET_ACCESS_KEY", server.keys().secret.c_str(), 1);
-  const S3Options place = server.NewPlace();
+  const SharedTarget shared;
   const TemporaryDirectory directory;
   const std::string tokens = directory.File("peer_tokens");
   std::ofstream(tokens) << "the token of the frontends\n";
   KINORA_CHECK_EQ(chmod(tokens.c_str(), 0600), 0);
   const std::string address = absl::StrCat("127.0.0.1:", FreePort());
+  std::vector<std::string> flags = shared.flags;
+  flags.push_back(absl::StrCat("--peer-address=", address));
+  flags.push_back(absl::StrCat("--peer-token-file=", tokens));
   return RunAttack({.name = "peer_port",
-                    .flags = {absl::StrCat("--store=", PostgresServer::Shared().NewDatabase()),
-                              absl::StrCat("--artifacts=", place.url), absl::StrCat("--s3-endpoint=", place.endpoint),
-                              absl::StrCat("--s3-region=", place.region), "--s3-path-style",
-                              absl::StrCat("--peer-address=", address), absl::StrCat("--peer-token-file=", tokens)},
+                    .flags = flags,
                     .most_growth_bytes = 256 << 20,
                     .attack = [&](const Target& target, Effort& effort) { return Attack(address, target, effort); }});
 }
