@@ -22,6 +22,7 @@ v1::WorkerGroup Group(const std::string& id, const std::string& state, int ranks
 
 std::vector<std::string> Shown(const std::vector<v1::WorkerGroup>& groups) {
   std::vector<std::string> shown;
+  shown.reserve(groups.size());
   for (const v1::WorkerGroup& group : groups)
     shown.push_back(group.id() + " " + group.state() + " " + group.frontend());
   return shown;
