@@ -241,12 +241,9 @@ absl::StatusOr<Ending> Serve(v1::WorkerConfig config, const std::string& secret,
     const SignalThread::Watch watch(signals, loop);
     pages.SetLoop(&loop);
     absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });
-    if (loaded.ok()) {
-      model = *std::move(loaded);
-      status = loop.Run(*rank, *model);
-    } else {
-      status = loop.SayRankFailed(loaded.status());
-    }
+    status = loaded.status();
+    if (loaded.ok()) model = *std::move(loaded);
+    status = model != nullptr ? loop.Run(*rank, *model) : loop.SayRankFailed(status);
     dismissed = loop.dismissed() && !IsSupervised(config);
     pages.Stop();
   }
