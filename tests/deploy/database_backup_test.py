@@ -123,8 +123,9 @@ class DatabaseBackup(unittest.TestCase):
         self.kinora(frontend, "watch", waiting)
         states = self.states(frontend)
         self.assertEqual(states, {id: "COMPLETED" for id in (kept, deleted, after_backup, waiting)})  # not too_late
-        for id, clip in clips.items():
-            self.assertEqual(self.clip(frontend, id), clip)
+        for name, id in (("kept", kept), ("deleted", deleted)):
+            with self.subTest(clip=name):
+                self.assertEqual(self.clip(frontend, id), clips[id])
         self.assertEqual(self.clip(frontend, waiting)[4:8], first[4:8])
         self.kinora(frontend, "watch", self.create(frontend, "another"))
 

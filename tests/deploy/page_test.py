@@ -47,6 +47,8 @@ class Page(unittest.TestCase):
                     [f"--model={next(tiny.glob('*-dev.safetensors'))}", f"--model=text_encoder={tiny / 'gemma'}", "--model=kind=dev"]))
                 env["PATH"] = f"{folder / 'bin'}:{env['PATH']}"
                 (work / "deploy").symlink_to(manifests.MANIFESTS.parent)
+                for file in ("password", "db-ca.pem", "key-id", "key"):  # that the reader has
+                    (work / file).write_text(file)
                 for block in blocks():
                     done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=work, env=env, capture_output=True, text=True)
                     with self.subTest(block=block):
