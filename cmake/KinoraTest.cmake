@@ -14,3 +14,17 @@ function(kinora_test name)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 1800 LABELS ${folder})
 endfunction()
+
+# kinora_python_with(MODULE RESULT): an interpreter that has the module, or "". One of a virtual environment or of another
+# version may stand before Debian's and lack it.
+function(kinora_python_with module result)
+  foreach(python python3 /usr/bin/python3)
+    execute_process(COMMAND ${python} -c "import ${module}, sys; print(sys.executable)" RESULT_VARIABLE failed
+                    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(failed EQUAL 0)
+      set(${result} ${found} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  set(${result} "" PARENT_SCOPE)
+endfunction()

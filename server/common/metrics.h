@@ -68,7 +68,7 @@ struct FrontendMetrics {
   prometheus::Gauge& artifacts_without_job;         // folders found at startup
   prometheus::Gauge& job_store_unwritable_seconds;  // how long commits have failed; 0: the last one succeeded
   prometheus::Counter& leases_lost_total;           // runs stopped because their lease was over, or about to be
-  // Of a PostgreSQL database; without series for other stores.
+  // These describe a PostgreSQL database, and have no series with another store.
   prometheus::Family<prometheus::Gauge>& database_calls;  // that wait or run
   prometheus::Family<prometheus::Gauge>& database_dead_rows;
   prometheus::Family<prometheus::Gauge>& database_oldest_transaction_seconds;

@@ -42,7 +42,7 @@ class FrontendSharing {
   absl::Status Start(std::function<void(const JobId&)> cancel_left);
   // Sets the options by which a dispatcher asks other frontends.
   void AddTo(DispatcherOptions& options);
-  // `dispatcher` must outlive this.
+  // `dispatcher` must live until Stop.
   void Use(Dispatcher& dispatcher) { dispatcher_ = &dispatcher; }
   // Calls of other frontends are answered from now on. metrics, gauges: must outlive this.
   absl::Status Serve(JobMetrics& metrics, FrontendMetrics& gauges);

@@ -20,7 +20,7 @@ class SharedFrontendRecords {
  public:
   virtual ~SharedFrontendRecords() = default;
 
-  // Those that have renewed their leases last come first.
+  // Sorted by the last renewal of the lease, newest first.
   virtual void LivingFrontends(Done<std::vector<FrontendEntry>> done) = 0;
 
   // The frontend ends, and nothing is left that only it has.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/clock.h"
 #include "kinora/v1/worker.grpc.pb.h"
 #include "server/net/grpc_status.h"
 #include "tests/testing/certificates.h"
@@ -24,8 +25,20 @@ using testing::HasSubstr;
 [[maybe_unused]] const int kNativeResolver = setenv("GRPC_DNS_RESOLVER", "native", 1);
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
-constexpr absl::Duration kBriefly = absl::Seconds(2);  // long enough to connect on this machine
 constexpr char kHome[] = "the home";
+
+// Passes an hour in each pause, so that one more try follows it, however slow the machine is.
+class ClockWithoutPauses : public Clock {
+ public:
+  absl::Time Now() const override { return Clock::Steady().Now() + passed_; }
+  bool AwaitUntil(absl::Mutex&, const absl::Condition&, absl::Time) override {
+    passed_ += absl::Hours(1);
+    return false;
+  }
+
+ private:
+  absl::Duration passed_;
+};
 
 // A frontend at a port, which welcomes ranks, redirects them, or rejects them for a while.
 class Frontend : public v1::WorkerControl::Service {
@@ -90,7 +103,8 @@ TEST(JoinHome, FrontendsThatRedirectInACircleAreLeft) {
   Frontend a, b;
   a.Redirect(b.address());
   b.Redirect(a.address());
-  EXPECT_THAT(JoinHome({a.address()}, v1::Hello(), kBriefly),
+  ClockWithoutPauses clock;
+  EXPECT_THAT(JoinHome({a.address()}, v1::Hello(), kPatience, clock),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("after 2 redirects")));
   EXPECT_EQ(a.joins(), 2 * b.joins());
 }
@@ -147,7 +161,8 @@ TEST_F(JoinHomeWithTls, AHomeWithoutACertificateIsNotJoined) {
   Frontend other(&stranger);
   for (Frontend* home : {&impostor, &other}) {
     any.Redirect(home->address());
-    EXPECT_THAT(JoinHome(Target(any.address("localhost"), shared_), v1::Hello(), kBriefly),
+    ClockWithoutPauses clock;
+    EXPECT_THAT(JoinHome(Target(any.address("localhost"), shared_), v1::Hello(), kPatience, clock),
                 StatusIs(absl::StatusCode::kUnavailable, HasSubstr(home->address() + ", or the TLS handshake failed")));
     EXPECT_EQ(home->joins(), 0);
   }
@@ -177,7 +192,8 @@ TEST_F(JoinHomeWithTls, AHomeWithANameNeedsACertificateForThatName) {
   JoinTarget both = Target(any.address("localhost"), shared_);
   both.credentials = grpc::SslCredentials(
       {.pem_root_certs = shared_.certificate + elsewhere.certificate, .pem_private_key = "", .pem_cert_chain = ""});
-  EXPECT_THAT(JoinHome(both, v1::Hello(), kBriefly),
+  ClockWithoutPauses clock;
+  EXPECT_THAT(JoinHome(both, v1::Hello(), kPatience, clock),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("TLS handshake failed")));
   EXPECT_EQ(misnamed.joins(), 0);
 }
