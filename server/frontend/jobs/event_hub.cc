@@ -154,7 +154,7 @@ void EventHub::PublishStep(v1::VideoEvent event) {
     absl::MutexLock lock(&mu_);
     Latest& marks = here_[event.video_id()];
     (event.has_step() ? marks.step : marks.preview) = event;
-    marks.version = ++version_;
+    (event.has_step() ? marks.step_version : marks.preview_version) = ++version_;
     elsewhere_.erase(event.video_id());
   }
   Deliver(event);

@@ -73,10 +73,10 @@ class EventHub {
   // Sets `progress` of a running video from its latest step, which is not stored.
   void AddLatestStep(v1::Video& video);
 
-  // The latest step and preview of a run at this frontend; version: grows with each.
+  // The latest step and preview of a run at this frontend. A version is greater than all earlier ones of the hub.
   struct Latest {
     std::optional<v1::VideoEvent> step{}, preview{};
-    int64_t version = 0;
+    int64_t step_version = 0, preview_version = 0;
   };
   std::optional<Latest> LatestHere(const std::string& video_id) const;
   void EndHere(const std::string& video_id);  // the run here has ended, perhaps without an event

@@ -19,13 +19,16 @@ v1::ProgressReply ProgressHere(const EventHub& hub, const v1::ProgressRequest& r
     const std::optional<EventHub::Latest> latest = hub.LatestHere(id);
     if (!latest) continue;
     reply.add_running(id);
-    if (latest->version <= known || bytes > kMostReplyBytes) continue;
-    for (const auto* mark : {&latest->step, &latest->preview}) {
-      if (!mark->has_value()) continue;
-      bytes += (*mark)->ByteSizeLong();
-      *reply.add_events() = **mark;
-    }
-    (*reply.mutable_versions())[id] = latest->version;
+    if (bytes > kMostReplyBytes) continue;
+    const auto add = [&](const std::optional<v1::VideoEvent>& mark, int64_t version) {
+      if (!mark || version <= known) return;
+      bytes += mark->ByteSizeLong();
+      *reply.add_events() = *mark;
+    };
+    add(latest->step, latest->step_version);
+    add(latest->preview, latest->preview_version);
+    const int64_t version = std::max(latest->step_version, latest->preview_version);
+    if (version > known) (*reply.mutable_versions())[id] = version;
   }
   return reply;
 }

@@ -223,9 +223,10 @@ TEST_F(EventHubTest, ARunHereHasTheLastWord) {
   EXPECT_EQ(watched->Next()->step().step(), 8);
   EXPECT_FALSE(watched->Next().has_value());
   ASSERT_TRUE(hub_.LatestHere("a").has_value());
-  const int64_t version = hub_.LatestHere("a")->version;
+  const int64_t version = hub_.LatestHere("a")->step_version;
   hub_.PublishStep(Preview("a", 8));
-  EXPECT_GT(hub_.LatestHere("a")->version, version);
+  EXPECT_GT(hub_.LatestHere("a")->preview_version, version);
+  EXPECT_EQ(hub_.LatestHere("a")->step_version, version);
   EXPECT_TRUE(hub_.LatestHere("a")->step.has_value());
   v1::VideoEvent queued;
   queued.set_video_id("a");

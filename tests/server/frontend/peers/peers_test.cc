@@ -306,6 +306,26 @@ v1::VideoEvent Preview(const std::string& id) {
   return event;
 }
 
+TEST_F(PeersTest, AnAskerGetsOnlyWhatItDoesNotHave) {
+  EventHub hub(Clock::Real(), absl::Hours(1), 10);
+  v1::ProgressRequest request;
+  (*request.mutable_known())["job"] = 0;
+  hub.PublishStep(Step("job", 1));
+  v1::ProgressReply reply = ProgressHere(hub, request);
+  ASSERT_EQ(reply.events_size(), 1);
+  EXPECT_EQ(reply.events(0).step().step(), 1);
+  (*request.mutable_known())["job"] = reply.versions().at("job");
+  reply = ProgressHere(hub, request);
+  EXPECT_EQ(reply.events_size(), 0);
+  EXPECT_EQ(reply.running_size(), 1);
+  EXPECT_TRUE(reply.versions().empty());
+  hub.PublishStep(Preview("job"));
+  reply = ProgressHere(hub, request);
+  ASSERT_EQ(reply.events_size(), 1) << "the step was sent before";
+  EXPECT_EQ(reply.events(0).preview().image(), "jpeg");
+  EXPECT_GT(reply.versions().at("job"), request.known().at("job"));
+}
+
 TEST_F(PeersTest, StepsAndPreviewsReachInterestedClients) {
   OtherFrontend a("a", config_);
   EventHub hub(Clock::Real(), absl::Hours(1), 10);
