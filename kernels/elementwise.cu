@@ -25,7 +25,7 @@ __device__ __forceinline__ void Unary(const Elementwise& e, float (&v)[kEach]) {
   for (int j = 0; j < kEach; ++j) {
     if (e.kind == Kind::kFill) v[j] = e.factor;
     if (e.kind == Kind::kScale) v[j] *= e.factor;
-    if (e.kind == Kind::kSilu) v[j] = Silu(v[j]);
+    if (e.kind == Kind::kSilu || e.kind == Kind::kSiluMultiply) v[j] = Silu(v[j]);
     if (e.kind == Kind::kGeluTanh || e.kind == Kind::kGeluTanhMultiply) v[j] = GeluTanh(v[j]);
   }
 }
@@ -37,7 +37,7 @@ __device__ __forceinline__ void Binary(const Elementwise& e, int64_t row, int64_
     Load(At<B>(e.b, row, column), b);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) v[j] += b[j];
-  } else if (e.kind == Kind::kGeluTanhMultiply) {
+  } else if (e.kind == Kind::kSiluMultiply || e.kind == Kind::kGeluTanhMultiply) {
     Load(At<B>(e.b, row, column), b);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) v[j] *= b[j];
@@ -105,7 +105,8 @@ bool Complete(const Elementwise& e) {
   if (e.kind == Kind::kAffine) return e.scale != nullptr && e.shift != nullptr;
   if (e.kind == Kind::kGateHeads && (e.head_width <= 0 || e.width % e.head_width != 0)) return false;
   if (e.end > e.first && (e.replacement.data == nullptr || e.replacement.type != e.a.type)) return false;
-  const bool two = e.kind == Kind::kAdd || e.kind == Kind::kGeluTanhMultiply || e.kind == Kind::kGateHeads;
+  const bool two = e.kind == Kind::kAdd || e.kind == Kind::kSiluMultiply || e.kind == Kind::kGeluTanhMultiply ||
+                   e.kind == Kind::kGateHeads;
   return !two || e.b.data != nullptr;
 }
 

@@ -15,6 +15,7 @@ enum class ElementwiseKind : uint8_t {
   kGeluTanh,          // gelu(a), approximated by tanh
   kAffine,            // a · scale[column] + shift[column]
   kAdd,               // a + b
+  kSiluMultiply,      // silu(a) · b
   kGeluTanhMultiply,  // gelu(a) · b
   kGateHeads,         // a · 2·sigmoid(b[row, column / head_width]); b: [rows, width / head_width]
 };
@@ -25,7 +26,7 @@ struct Elementwise {
   ElementwiseKind kind = ElementwiseKind::kScale;
   int64_t rows = 0, width = 0;
   Rows a{};  // unless kFill
-  Rows b{};  // kAdd, kGeluTanhMultiply, kGateHeads
+  Rows b{};  // kAdd, kSiluMultiply, kGeluTanhMultiply, kGateHeads
   Rows out{};
   float factor = 1.0f;
   const float *scale = nullptr, *shift = nullptr;  // [width]

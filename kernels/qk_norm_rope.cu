@@ -87,6 +87,13 @@ struct Shared {
       Load(a.sin + table_row * a.table_width + p.table, sin);
     }
   }
+  // Reads the angles of a row's frame instead of those that all rows of the block share.
+  __device__ void ReadFrame(const NormRope& a, const Piece& p, int64_t row) {
+    if (p.table >= a.frame_width) return;
+    const int64_t at = static_cast<uint32_t>(row) / static_cast<uint32_t>(a.table_rows) * a.frame_width + p.table;
+    Load(a.frame_cos + at, cos);
+    Load(a.frame_sin + at, sin);
+  }
 };
 
 __device__ __forceinline__ void Apply(const NormRope& a, const Shared& s, float factor, float (&low)[kVector],
@@ -135,6 +142,7 @@ __global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Tensors all) {
     const T* const x = static_cast<const T*>(a.x.data) + row * a.x.stride;
     float low[kVector], high[kVector], sum = 0;
     if (p.in) {
+      shared.ReadFrame(a, p, row);
       Load(x + p.low, low);
       Load(x + p.high, high);
 #pragma unroll
@@ -204,9 +212,13 @@ __global__ void __launch_bounds__(kElementThreads) QkNormRopeElements(Tensors al
     return;
   }
   const int64_t half = a.head_width / 2, table = row % a.table_rows * a.table_width;
+  const int64_t frame = row / a.table_rows * a.frame_width;
   for (int64_t i = threadIdx.x; i < a.width / 2; i += blockDim.x) {
-    const int64_t low = i / half * a.head_width + i % half, at = table + (a.table_width == half ? i % half : i);
-    const float u = normed(low), v = normed(low + half), c = a.cos[at], s = a.sin[at];
+    const int64_t low = i / half * a.head_width + i % half, column = a.table_width == half ? i % half : i;
+    const bool of_frame = column < a.frame_width;
+    const float u = normed(low), v = normed(low + half);
+    const float c = of_frame ? a.frame_cos[frame + column] : a.cos[table + column];
+    const float s = of_frame ? a.frame_sin[frame + column] : a.sin[table + column];
     put(low, u * c - v * s);
     put(low + half, v * c + u * s);
   }
@@ -217,9 +229,14 @@ bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 bool Valid(const NormRope& a) {
   if (a.rows <= 0 || a.rows > kMaxRows || a.width <= 0 || a.x.data == nullptr) return false;
   if (a.weight != nullptr && (a.group <= 0 || a.width % a.group != 0 || a.full_group <= 0)) return false;
-  if (a.cos == nullptr) return a.sin == nullptr;
+  const bool framed = a.frame_cos != nullptr;
+  if (framed != (a.frame_sin != nullptr) || framed != (a.frame_width > 0)) return false;
+  if (a.cos == nullptr) return a.sin == nullptr && !framed;
   if (a.sin == nullptr || a.head_width <= 0 || a.head_width % 2 != 0 || a.width % a.head_width != 0) return false;
-  return a.table_rows > 0 && (a.table_width == a.width / 2 || a.table_width == a.head_width / 2);
+  if (a.table_rows <= 0 || (a.table_width != a.width / 2 && a.table_width != a.head_width / 2)) return false;
+  if (!framed) return true;
+  return a.table_width == a.head_width / 2 && a.frame_width <= a.table_width && a.table_rows <= kMaxRows &&
+         a.frames >= (a.rows + a.table_rows - 1) / a.table_rows;
 }
 
 bool FillsBlocks(const NormRope& a) {
@@ -239,6 +256,7 @@ bool Vectors(const NormRope& a) {
   if (!Vectors(Rows{a.to.data, a.to.stride, a.x.type}, a.to.width)) return false;
   if (a.width > kMaxVectorWidth || a.width % kPair != 0 || a.head_width % kPair != 0) return false;
   if (!Vectors(a.x, a.width) || !Aligned(a.weight) || !Aligned(a.cos) || !Aligned(a.sin)) return false;
+  if (!Aligned(a.frame_cos) || !Aligned(a.frame_sin) || a.frame_width % kVector != 0) return false;
   if (a.weight == nullptr || a.group == a.width) return true;
   if (a.sums != nullptr) return a.group % a.head_width == 0;
   const int64_t lanes = a.head_width / kPair;

@@ -11,7 +11,8 @@ namespace kinora::kernels {
 // x[rows, width] in place: unless weight is null, multiplies each group of columns by rsqrt(Σx² / full_group + eps)
 // and its weight; then, unless cos is null, rotates the pairs (j, j + head_width/2) of each head:
 //   (a, b) -> (a·cos − b·sin, b·cos + a·sin)
-// with table row i mod table_rows for row i. float32 inside, rounded once.
+// with table row i mod table_rows for row i. With frame tables, pairs j < frame_width turn by row i / table_rows of
+// those instead. float32 inside, rounded once.
 struct NormRope {
   int64_t rows = 0, width = 0;
   Rows x{};
@@ -24,6 +25,9 @@ struct NormRope {
   int64_t table_rows = 0;
   int64_t table_width = 0;  // width / 2, or head_width / 2: shared by all heads
   int64_t head_width = 0;
+  const float *frame_cos = nullptr, *frame_sin = nullptr;  // [frames, frame_width]; only with tables for all heads
+  int64_t frames = 0;
+  int64_t frame_width = 0;  // at most table_width
   Blocks to{};  // of x's type; must not overlap an x: the result goes there instead of to x. data null: in place
 };
 
@@ -31,17 +35,17 @@ struct NormRope {
 // tensor.
 //
 // The fast path needs heads of whole vectors: head_width % 16 == 0, rows and tables aligned to 16 bytes, at most 8,192
-// columns, and groups that are the width, a head of 16·2ⁿ columns, or given sums of whole heads. The row then stays
-// in registers, a thread holds both members of its pairs, tables and weights are read once for up to four rows that
-// share them, and q and k of equal tokens run side by side, so that the second finds the tables in the second-level
-// cache. Otherwise there are two passes over the row, element by element. The order of sums depends on the widths
-// alone.
+// columns, groups that are the width, a head of 16·2ⁿ columns, or given sums of whole heads, and frame_width % 8 == 0.
+// The row then stays in registers, a thread holds both members of its pairs, tables and weights are read once for up to
+// four rows that share them, and q and k of equal tokens run side by side, so that the second finds the tables in the
+// second-level cache. Otherwise there are two passes over the row, element by element. The order of sums depends on the
+// widths alone.
 //
 // Minimum traffic: q and k once each way, a table row once.
 //
 // Returns cudaErrorInvalidValue if there are no rows or more than 2^31 − 1 in total, a group, head or table does not
-// fit the width, tables have no rows, only one of cos and sin is given, types differ, or shared memory cannot hold a
-// float per group.
+// fit the width, tables have no rows, frames do not suffice for the rows, only one of cos and sin is given, types
+// differ, or shared memory cannot hold a float per group.
 cudaError_t LaunchQkNormRope(const NormRope& q, const NormRope& k, cudaStream_t stream);
 
 // The same with a third tensor and with all results in blocks (NormRope::to, the columns of each tensor's own), so that

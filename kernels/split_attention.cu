@@ -141,17 +141,6 @@ struct Running {
   float sums[kRows][kQuarters][4];
 };
 
-__device__ __forceinline__ float GroupMax(float v) {
-#pragma unroll
-  for (int step = kGroup / 2; step > 0; step >>= 1) v = fmaxf(v, __shfl_xor_sync(kFullWarp, v, step));
-  return v;
-}
-__device__ __forceinline__ float GroupSum(float v) {
-#pragma unroll
-  for (int step = kGroup / 2; step > 0; step >>= 1) v += __shfl_xor_sync(kFullWarp, v, step);
-  return v;
-}
-
 // logits[i][j] of the group's query i and the thread's key j: lane + 8 j.
 template <typename Shape, int kRows, int kKeys>
 __device__ __forceinline__ void Logits(const SplitAttention& a, const Layout& l, const unsigned char* queries,
@@ -202,7 +191,7 @@ __device__ __forceinline__ void Soften(const SplitAttention& a, const Where& w, 
       logits[i][j] = counts ? fmaf(logits[i][j], a.scale, bias) : kNoLogit;
       maximum = fmaxf(maximum, logits[i][j]);
     }
-    maximum = GroupMax(maximum);
+    maximum = GroupMax<kGroup>(maximum);
     const float shrink = expf(running.maximum[i] - maximum);
     running.maximum[i] = maximum;
     float denominator = 0.0f;
@@ -212,7 +201,7 @@ __device__ __forceinline__ void Soften(const SplitAttention& a, const Where& w, 
       weights[i * Shape::kWeightStride + lane + kGroup * j] = weight;
       denominator += weight;
     }
-    running.denominator[i] = running.denominator[i] * shrink + GroupSum(denominator);
+    running.denominator[i] = running.denominator[i] * shrink + GroupSum<kGroup>(denominator);
 #pragma unroll
     for (int n = 0; n < kQuarters; ++n) {
 #pragma unroll

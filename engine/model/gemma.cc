@@ -239,7 +239,7 @@ void Gemma::FeedForward(Exec& exec, int64_t index, Tensor x) const {
   const Tensor gate = gate_up.Columns(0, hidden_width), up = gate_up.Columns(hidden_width, 2 * hidden_width);
   exec.ops.RmsNorm(x, &layer.pre_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Matmul(normed, layer.gate_up, {}, gate_up);
-  exec.ops.GeluTanhMultiply(gate, up, gate);
+  exec.ops.ActivateThenMultiply(gate, Activation::kGeluTanh, up, gate);
   exec.ops.Matmul(gate, layer.down, {}, normed);
   if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".mlp.out"), normed);
   exec.ops.RmsNorm(normed, &layer.post_feed_forward_norm.tensor(), eps, Activation::kNone, normed);

@@ -117,6 +117,11 @@ void CpuOps::NormRope(Tensor x, const NormRopeParams& p, const Tensor* sum_of_sq
     args.rope_tokens = p.rope.cos.rows();
     KINORA_CHECK(args.rope_width == p.head_width / 2 || args.rope_width == x.width() / 2) << args.rope_width;
     KINORA_CHECK(p.rope.cos.contiguous() && p.rope.sin.contiguous() && p.rope.sin.shape() == p.rope.cos.shape());
+    if (p.rope.frame_cos.defined()) {
+      args.frame_cos = p.rope.frame_cos.data<float>();
+      args.frame_sin = p.rope.frame_sin.data<float>();
+      args.frame_width = p.rope.frame_cos.width();
+    }
   }
   KINORA_CHECK(x.width() <= cpu::kMaxRowWidth) << x.width();
   const int64_t rows = x.rows();
@@ -161,9 +166,11 @@ void CpuOps::Add(const Tensor& y, Tensor x) {
   Elementwise({.op = cpu::Elementwise::kAdd}, x, &y, x);
 }
 
-void CpuOps::GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) {
+void CpuOps::ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) {
   KINORA_CHECK(gate.elements() == up.elements() && gate.width() == up.width()) << up.shape().ToString();
-  Elementwise({.op = cpu::Elementwise::kGeluTanhMultiply}, gate, &up, out);
+  KINORA_CHECK(activation != Activation::kNone) << "without an activation";
+  const bool silu = activation == Activation::kSilu;
+  Elementwise({.op = silu ? cpu::Elementwise::kSiluMultiply : cpu::Elementwise::kGeluTanhMultiply}, gate, &up, out);
 }
 
 void CpuOps::GateHeads(const Tensor& logits, Tensor x) {

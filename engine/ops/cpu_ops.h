@@ -34,6 +34,8 @@ class CpuOps : public Ops {
   void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                        Tensor out) override;
   void MergeChunks(const Tensor& chunks, Tensor out) override;
+  void NeighbourhoodAttention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                              Tensor out) override;
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
   void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override;
@@ -47,7 +49,7 @@ class CpuOps : public Ops {
   void SumOfSquares(const Tensor& x, Tensor out) override;
   void Activate(const Tensor& x, Activation activation, Tensor out) override;
   void Add(const Tensor& y, Tensor x) override;
-  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
+  void ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) override;
   void GateHeads(const Tensor& logits, Tensor x) override;
   void Scale(const Tensor& x, float factor, Tensor out) override;
   void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
@@ -75,6 +77,8 @@ class CpuOps : public Ops {
   struct ConvPlan;
   struct AttentionPlan;
   class AttentionTask;
+  struct NeighbourhoodPlan;
+  class NeighbourhoodTask;
   class ConvLine;
   class ConvByTaps;
   class ConvBySharedTaps;
@@ -93,6 +97,7 @@ class CpuOps : public Ops {
   template <typename Blocks>
   void RunConvBlocks(const Blocks& blocks, const Weight& w, const ConvOptions& options, const Tensor& out);
   void RunAttention(const AttentionPlan& plan);
+  void RunNeighbourhood(const NeighbourhoodPlan& plan);
 
   const cpu::Kernels& kernels_;
   ThreadPool pool_;

@@ -7,7 +7,7 @@
 
 namespace kinora {
 
-static_assert(kMaxRowWidth == cpu::kMaxRowWidth);
+static_assert(kMaxRowWidth == cpu::kMaxRowWidth && kMaxNeighbourhoodHeadWidth == cpu::kMaxAxialWidth);
 
 inline cpu::Type KernelType(DType dtype) {
   KINORA_CHECK(dtype == DType::kF32 || dtype == DType::kBF16) << DTypeName(dtype);

@@ -35,10 +35,19 @@ static_assert(kMaxHeadWidth <= 2 * kFullBlockWidth);
 inline constexpr int64_t kLogitBytes = kKeyBlock * kMaxPanelColumns * 4;
 inline constexpr int64_t kAttentionSumBytes = 2 * kPackedQueryBytes;  // sums are float32, queries may be bf16
 
+// Neighbourhood attention: a task packs a few panels of queries, then, plane by plane, a block of the keys and values
+// that some of them see. Gathered rows are float32 or bf16.
+inline constexpr int64_t kMaxNeighbourhoodPanels = 8;
+inline constexpr int64_t kNeighbourhoodBytes =
+    kMaxNeighbourhoodPanels * kMaxPanelColumns * (2 * kMaxNeighbourhoodHeadWidth + 2) * 4 +  // queries, sums and state
+    kKeyBlock * (3 * kMaxNeighbourhoodHeadWidth + 12) * 4 +                                  // keys, values, rows
+    3 * kLogitBytes + kKeyBlock * 8;                                                         // logits, two masks
+
 inline constexpr int64_t kMatmulBytes = kPackedBytes + kSumBytes + kBlockRows * 8;
 inline constexpr int64_t kAttentionBytes = kPackedQueryBytes + kPackedKeyBytes + kPackedValueBytes + kLogitBytes +
                                            kAttentionSumBytes + 2 * kMaxQueryRows * 4 + kKeyBlock * 8;
 inline constexpr int64_t kWorkspaceBytes = kMatmulBytes > kAttentionBytes ? kMatmulBytes : kAttentionBytes;
+static_assert(kNeighbourhoodBytes <= kWorkspaceBytes);
 
 }  // namespace kinora
 

@@ -190,6 +190,12 @@ void DryOps::MergeChunks(const Tensor& chunks, Tensor out) {
   stream_.Count(OpKind::kElementwise, 0, chunks.bytes() + out.bytes());
 }
 
+void DryOps::NeighbourhoodAttention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                                    Tensor out) {
+  CheckNeighbourhood(q, k, v, o, out);
+  stream_.Count(OpKind::kAttention, WorkOfNeighbourhood(q, o).flop, q.bytes() + k.bytes() + v.bytes() + out.bytes());
+}
+
 void DryOps::RmsNorm(const Tensor& x, const Tensor* weight, float /*eps*/, Activation /*activation*/, Tensor out) {
   CheckSameShape(x, out);
   CheckRowWidth(x);
@@ -248,6 +254,7 @@ void DryOps::NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_
   CheckNormRope(x, params, sum_of_squares);
   stream_.Count(OpKind::kNorm, 0,
                 2 * x.bytes() + Bytes(params.weight) + Bytes(params.rope.cos) + Bytes(params.rope.sin) +
+                    Bytes(params.rope.frame_cos) + Bytes(params.rope.frame_sin) +
                     (sum_of_squares != nullptr ? sum_of_squares->bytes() : 0));
 }
 
@@ -269,7 +276,7 @@ void DryOps::Add(const Tensor& y, Tensor x) {
   stream_.Count(OpKind::kElementwise, 0, y.bytes() + 2 * x.bytes());
 }
 
-void DryOps::GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) {
+void DryOps::ActivateThenMultiply(const Tensor& gate, Activation /*activation*/, const Tensor& up, Tensor out) {
   CheckSameShape(gate, up);
   CheckSameShape(up, out);
   stream_.Count(OpKind::kElementwise, 0, gate.bytes() + up.bytes() + out.bytes());

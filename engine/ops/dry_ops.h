@@ -112,6 +112,8 @@ class DryOps : public Ops {
   void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                        Tensor out) override;
   void MergeChunks(const Tensor& chunks, Tensor out) override;
+  void NeighbourhoodAttention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                              Tensor out) override;
 
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
@@ -127,7 +129,7 @@ class DryOps : public Ops {
 
   void Activate(const Tensor& x, Activation activation, Tensor out) override;
   void Add(const Tensor& y, Tensor x) override;
-  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
+  void ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) override;
   void GateHeads(const Tensor& logits, Tensor x) override;
   void Scale(const Tensor& x, float factor, Tensor out) override;
   void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;

@@ -114,6 +114,27 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   }
 }
 
+void CheckNeighbourhood(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                        const Tensor& out) {
+  CheckSameShape(q, out);
+  CheckSameShape(k, v);
+  KINORA_CHECK(o.heads > 0 && q.width() % o.heads == 0 && q.width() == k.width())
+      << o.heads << " heads, " << Names(q, k);
+  const int64_t d = q.width() / o.heads;
+  KINORA_CHECK(d % 8 == 0 && d <= kMaxNeighbourhoodHeadWidth) << "heads of " << d;
+  KINORA_CHECK(o.scale > 0) << o.scale;
+  const auto check = [&](int grid, int window, int first, int queries) {
+    KINORA_CHECK(window >= 1 && window % 2 == 1) << "a window of " << window;
+    KINORA_CHECK(first >= 0 && queries >= 0 && first + queries <= grid)
+        << "queries from " << first << ", " << queries << " in a grid of " << grid;
+  };
+  check(o.grid.time, o.window.time, o.first.time, o.queries.time);
+  check(o.grid.height, o.window.height, o.first.height, o.queries.height);
+  check(o.grid.width, o.window.width, o.first.width, o.queries.width);
+  const auto positions = [](const SpaceTime& s) { return int64_t{s.time} * s.height * s.width; };
+  KINORA_CHECK(k.rows() == positions(o.grid) && q.rows() == positions(o.queries)) << Names(q, k);
+}
+
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares) {
   CheckFloat(x);
   const int64_t group = params.group > 0 ? params.group : x.width();
@@ -134,6 +155,13 @@ void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* 
   CheckSameShape(rope.cos, rope.sin);
   KINORA_CHECK(rope.cos.width() == x.width() / 2 || rope.cos.width() == params.head_width / 2) << Names(rope.cos, x);
   KINORA_CHECK(rope.cos.rows() > 0 && x.rows() % rope.cos.rows() == 0) << Names(rope.cos, x);
+  if (!rope.frame_cos.defined()) return;
+  CheckSameShape(rope.frame_cos, rope.frame_sin);
+  KINORA_CHECK(params.head_width <= kMaxNeighbourhoodHeadWidth && rope.cos.width() == params.head_width / 2)
+      << Names(rope.cos, x);
+  KINORA_CHECK(rope.frame_cos.width() <= rope.cos.width() && rope.frame_cos.rows() * rope.cos.rows() >= x.rows() &&
+               rope.frame_cos.contiguous())
+      << Names(rope.frame_cos, x);
 }
 
 void CheckQkvBlocks(const QkvParts& parts, const Tensor& blocks) {

@@ -15,6 +15,8 @@ void CheckModulation(const Modulation& m, int slot, const Tensor& x);
 void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& update);  // rows, width: the product's
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+void CheckNeighbourhood(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                        const Tensor& out);
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
 void CheckQkvBlocks(const QkvParts& parts, const Tensor& blocks);
 void CheckHeadBlocks(const HeadBlocks& from, const Tensor* logits, const Tensor& x);

@@ -12,6 +12,7 @@ namespace kinora {
 
 inline constexpr int64_t kMaxHeadWidth = 512;         // of attention; Gemma-4's layers with full attention have it
 inline constexpr int64_t kMaxChunkedHeadWidth = 256;  // of attention in chunks
+inline constexpr int64_t kMaxNeighbourhoodHeadWidth = 128;
 inline constexpr int64_t kMaxRowWidth = 1 << 14;  // most columns of a tensor that is normalised, modulated or convolved
 
 enum class Activation : uint8_t { kNone, kSilu, kGeluTanh };
@@ -83,6 +84,9 @@ struct Rope {
   // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Row i uses token i mod
   // tokens.
   Tensor cos{}, sin{};
+  // [frames, n] f32, contiguous, or undefined. With tables shared by all heads: pairs 0 … n − 1 of row i turn by row
+  // i / tokens of these instead, so that tables of a frame and of time suffice for a clip.
+  Tensor frame_cos{}, frame_sin{};
 };
 // The angles of a rotation table with columns of several axes. Column c of the table is column C = first_column + c of
 // a wider one; where C = pad + k·axes + a, it turns token t by fractions[a, t]·frequencies[k], rounded to float32. The

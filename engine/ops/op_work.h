@@ -3,6 +3,8 @@
 #ifndef KINORA_ENGINE_OPS_OP_WORK_H_
 #define KINORA_ENGINE_OPS_OP_WORK_H_
 
+#include <algorithm>
+
 #include "engine/base/trace.h"
 #include "engine/ops/op_checks.h"
 
@@ -21,6 +23,15 @@ inline OpWork WorkOfConv(const Weight& w, const Tensor& out) {
 // nothing.
 inline OpWork WorkOfAttention(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   OpWork work = WorkOfProduct(q.rows(), KeysThatCount(k, options), q.width());
+  work.flop *= 2;
+  return work;
+}
+
+// Likewise: every query times the keys of its window.
+inline OpWork WorkOfNeighbourhood(const Tensor& q, const NeighbourhoodOptions& o) {
+  const int64_t keys = int64_t{std::min(o.window.time, o.grid.time)} * std::min(o.window.height, o.grid.height) *
+                       std::min(o.window.width, o.grid.width);
+  OpWork work = WorkOfProduct(q.rows(), keys, q.width());
   work.flop *= 2;
   return work;
 }

@@ -42,6 +42,9 @@ class Ops : public WeightOps {
   virtual void MergeChunks(const Tensor& chunks, Tensor out) = 0;
   // MergeChunks, then GateHeads.
   virtual void MergeChunksThenGateHeads(const Tensor& chunks, const Tensor& logits, Tensor out);
+  // See NeighbourhoodOptions. q, out: [positions of o.queries, heads·d]; k, v: [positions of o.grid, heads·d].
+  virtual void NeighbourhoodAttention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                                      Tensor out) = 0;
 
   // ---- Norms and modulation. out may be x.
 
@@ -85,8 +88,8 @@ class Ops : public WeightOps {
   virtual void Activate(const Tensor& x, Activation activation, Tensor out) = 0;
   // x += y.
   virtual void Add(const Tensor& y, Tensor x) = 0;
-  // out = gelu_tanh(gate) ⊙ up.
-  virtual void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) = 0;
+  // out = activation(gate) ⊙ up.
+  virtual void ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) = 0;
   // x[rows, heads·d] *= 2·sigmoid(logits[rows, heads]).
   virtual void GateHeads(const Tensor& logits, Tensor x) = 0;
   // Copies values, of x's dtype, to x's rows [first, first + values.rows()); then GateHeads.

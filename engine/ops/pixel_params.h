@@ -25,6 +25,19 @@ struct SpaceTime {  // a stride or factor per axis
   int time = 1, height = 1, width = 1;
   int product() const { return time * height * width; }
 };
+// Attention of a box of a grid's positions to the window around each (Hassani et al., "Faster Neighborhood Attention",
+// 2024; NATTEN na3d): the keys of position i of an axis of L are those from clamp(i − K / 2, 0, L − K) on, K of them,
+// with K = min(window, L). Softmax of scale · q kᵀ. A row has the same bits for every box of a grid, and also if the
+// grid is cut out of a larger one in time and both it and the box begin there at multiples of kNeighbourhoodFrames.
+inline constexpr int kNeighbourhoodFrames = 4;
+struct NeighbourhoodOptions {
+  int heads = 0;  // of width d, a multiple of 8, at most kMaxNeighbourhoodHeadWidth
+  float scale = 1.0f;
+  SpaceTime grid{};                                     // of k and v: rows are positions, time slowest, width fastest
+  SpaceTime window{};                                   // odd extents
+  SpaceTime first{.time = 0, .height = 0, .width = 0};  // of the box, in the grid
+  SpaceTime queries{};                                  // the box's extents
+};
 struct DepthToSpaceOptions {
   SpaceTime factor{};
   bool drop_first = false;                  // leaves out the first output frame

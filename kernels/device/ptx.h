@@ -15,6 +15,42 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
+// Matrices of 8 x 8 bf16, one 32-bit word per lane: lane 4 r + c of a warp holds columns 2 c and 2 c + 1 of row r, the
+// lower column in the lower half. All 32 lanes call these functions together.
+//
+// d += a · b on the tensor cores, in float32. a: 16 x 16 in four matrices: rows 0 to 7 and 8 to 15 of columns 0 to 7,
+// then of columns 8 to 15. b: 16 x 8 as its transpose: its rows 0 to 7, and 8 to 15. d: 16 x 8: d[0], d[1] are columns
+// 2 c, 2 c + 1 of row r, d[2], d[3] those of row r + 8.
+__device__ __forceinline__ void MultiplyTiles(float (&d)[4], const unsigned (&a)[4], unsigned b_low, unsigned b_high) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
+}
+// Loads four matrices from shared memory. Lane i gives the address of row i % 8 of matrix i / 8: 16 bytes, aligned.
+__device__ __forceinline__ void LoadMatrices(unsigned (&to)[4], const void* row) {
+  const auto from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+// The same, each matrix transposed.
+__device__ __forceinline__ void LoadTransposed(unsigned (&to)[4], const void* row) {
+  const auto from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+
+// Returns 2^x to 2 units in the last place, or zero for results below the normal numbers.
+__device__ __forceinline__ float FastExp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // The first statement of a kernel that LaunchEarly starts: waits until all work enqueued before it is done and visible.
 // Does nothing before sm_90, which has no such launches.
 __device__ __forceinline__ void WaitForPrevious() {

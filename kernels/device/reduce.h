@@ -13,6 +13,20 @@ __device__ __forceinline__ T WarpSum(T v) {
   return v;
 }
 
+// The same over groups of kLanes neighbouring threads, a power of two; all lanes of the warp take part.
+template <int kLanes>
+__device__ __forceinline__ float GroupSum(float v) {
+#pragma unroll
+  for (int step = kLanes / 2; step > 0; step >>= 1) v += __shfl_xor_sync(kFullWarp, v, step);
+  return v;
+}
+template <int kLanes>
+__device__ __forceinline__ float GroupMax(float v) {
+#pragma unroll
+  for (int step = kLanes / 2; step > 0; step >>= 1) v = fmaxf(v, __shfl_xor_sync(kFullWarp, v, step));
+  return v;
+}
+
 __device__ __forceinline__ float WarpMax(float v) {
 #pragma unroll
   for (int step = kWarpLanes / 2; step > 0; step >>= 1) v = fmaxf(v, __shfl_xor_sync(kFullWarp, v, step));

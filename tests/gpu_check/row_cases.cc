@@ -143,9 +143,9 @@ void AddElementwise(Rows& rows) {
   }
   rows.AddUnary(
       "Add", [](Workbench& b, const Tensor& y, const Tensor& x) -> Run { return [&b, y, x] { b.ops().Add(y, x); }; });
-  rows.AddUnary("GeluTanhMultiply", [](Workbench& b, const Tensor& x, const Tensor& out) -> Run {
+  rows.AddUnary("ActivateThenMultiply", [](Workbench& b, const Tensor& x, const Tensor& out) -> Run {
     const Tensor up = b.Random(x.dtype(), x.shape());
-    return [&b, x, up, out] { b.ops().GeluTanhMultiply(x, up, out); };
+    return [&b, x, up, out] { b.ops().ActivateThenMultiply(x, Activation::kGeluTanh, up, out); };
   });
   rows.Add("GateHeads", [shape = rows.shape, dtype = rows.dtype](Workbench& b) {
     const Tensor x = b.Random(dtype, shape), logits = b.Random(dtype, {shape[0], shape[1] / kHeadWidth}, 0.1f);

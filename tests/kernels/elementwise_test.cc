@@ -44,6 +44,8 @@ double Define(const Form& f, double a, double b, double scale, double shift) {
       return a * scale + shift;
     case Kind::kAdd:
       return a + b;
+    case Kind::kSiluMultiply:
+      return a / (1 + std::exp(-a)) * b;
     case Kind::kGeluTanhMultiply:
       return Gelu(a) * b;
     case Kind::kGateHeads:
@@ -105,6 +107,8 @@ const Form kForms[] = {
     {.name = "AddBf16ToFloat", .kind = Kind::kAdd, .a = kF32, .out = kF32, .in_place = true},
     {.name = "AddFloatToBf16", .kind = Kind::kAdd, .b = kF32},
     {.name = "AddOdd", .kind = Kind::kAdd, .width = 9, .gap = 2},
+    {.name = "SiluMultiply", .kind = Kind::kSiluMultiply},
+    {.name = "SiluMultiplyOdd", .kind = Kind::kSiluMultiply, .width = 11},
     {.name = "GeluMultiply", .kind = Kind::kGeluTanhMultiply},
     {.name = "GeluMultiplyMixed", .kind = Kind::kGeluTanhMultiply, .a = kF32, .out = kF32},
     {.name = "GeluMultiplyOdd", .kind = Kind::kGeluTanhMultiply, .width = 11},

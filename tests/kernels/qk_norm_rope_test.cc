@@ -24,7 +24,8 @@ struct Side {
   bool shared_tables = false;
   Sums sums = Sums::kComputed;
   int64_t gap = 0;
-  int64_t width = 0;  // used if head is 0
+  int64_t width = 0;        // used if head is 0
+  int64_t frame_width = 0;  // pairs that turn by tables of frames; 0: none
   int64_t columns() const { return head > 0 ? heads * head : width; }
 };
 
@@ -46,13 +47,15 @@ class Data {
         x_(Values(s.rows * s.columns(), salt, type)),
         weight_(Values(s.group, salt + 1)),
         cos_(Values(s.head > 0 ? table_rows_ * table_width_ : 0, salt + 2)),
-        sin_(Values(static_cast<int64_t>(cos_.size()), salt + 3)) {
+        sin_(Values(static_cast<int64_t>(cos_.size()), salt + 3)),
+        frame_cos_(Values(Frames() * s.frame_width, salt + 5)),
+        frame_sin_(Values(Frames() * s.frame_width, salt + 6)) {
     if (s.sums == Sums::kGiven) {
       sums_ = Values(s.rows * (s.columns() / s.group), salt + 4);
       for (float& sum : sums_) sum = 100 * (sum + 2);
     }
     dx_ = std::make_unique<Matrix>(x_, s.rows, s.columns(), s.gap, type, stream);
-    for (const Floats* values : {&weight_, &cos_, &sin_, &sums_}) {
+    for (const Floats* values : {&weight_, &cos_, &sin_, &sums_, &frame_cos_, &frame_sin_}) {
       arrays_.push_back(values->empty() ? nullptr : std::make_unique<DeviceArray<float>>(*values, stream));
     }
   }
@@ -68,6 +71,12 @@ class Data {
       a.table_rows = table_rows_;
       a.table_width = table_width_;
       a.head_width = s_.head;
+    }
+    if (s_.frame_width > 0) {
+      a.frame_cos = at(4);
+      a.frame_sin = at(5);
+      a.frames = Frames();
+      a.frame_width = s_.frame_width;
     }
     return a;
   }
@@ -85,6 +94,7 @@ class Data {
   Floats Read() const { return dx_->Read(); }
 
  private:
+  int64_t Frames() const { return (s_.rows + table_rows_ - 1) / table_rows_; }
   int64_t FullGroup() const { return s_.sums == Sums::kGiven ? 4 * s_.group : s_.group; }
   double Normed(int64_t r, int64_t c) const {
     const double v = x_[r * s_.columns() + c];
@@ -102,13 +112,16 @@ class Data {
     const int64_t half = s_.head / 2, head = c / s_.head, j = c % half;
     const int64_t at = r % table_rows_ * table_width_ + (s_.shared_tables ? j : head * half + j);
     const double low = row[head * s_.head + j], high = row[head * s_.head + half + j];
-    return c % s_.head < half ? low * cos_[at] - high * sin_[at] : high * cos_[at] + low * sin_[at];
+    const int64_t frame = r / table_rows_ * s_.frame_width + j;
+    const double cos = j < s_.frame_width ? frame_cos_[frame] : cos_[at];
+    const double sin = j < s_.frame_width ? frame_sin_[frame] : sin_[at];
+    return c % s_.head < half ? low * cos - high * sin : high * cos + low * sin;
   }
 
   const Side s_;
   const Type type_;
   const int64_t table_rows_, table_width_;
-  Floats x_, weight_, cos_, sin_, sums_;
+  Floats x_, weight_, cos_, sin_, sums_, frame_cos_, frame_sin_;
   std::unique_ptr<Matrix> dx_;
   std::vector<std::unique_ptr<DeviceArray<float>>> arrays_;
 };
@@ -150,6 +163,23 @@ const Form kForms[] = {
     {.name = "GemmaWideHeads",
      .q = {.heads = 3, .head = 512, .group = 512, .shared_tables = true},
      .k = {.heads = 1, .head = 512, .group = 512, .shared_tables = true}},
+    {.name = "FrameTables",
+     .q = {.rows = 21, .heads = 4, .head = 64, .group = 64, .table_rows = 3, .shared_tables = true, .frame_width = 8},
+     .k = {.rows = 6, .heads = 2, .head = 64, .group = 64, .table_rows = 3, .shared_tables = true, .frame_width = 8}},
+    {.name = "FrameTablesBesideNone",
+     .q = {.rows = 6, .heads = 2, .head = 64, .group = 64, .table_rows = 2, .shared_tables = true, .frame_width = 16},
+     .k = {.rows = 6, .heads = 2, .head = 64, .group = 64, .table_rows = 2, .shared_tables = true}},
+    {.name = "FrameTablesForAllPairs",
+     .q = {.rows = 6, .heads = 2, .head = 32, .table_rows = 2, .shared_tables = true, .frame_width = 16}},
+    {.name = "FrameTablesOfOneFrame",
+     .q = {.rows = 5, .heads = 2, .head = 32, .group = 64, .shared_tables = true, .frame_width = 8}},
+    {.name = "FrameTablesOfALastFrameWithFewerRows",
+     .q = {.rows = 7, .heads = 2, .head = 32, .group = 64, .table_rows = 3, .shared_tables = true, .frame_width = 8}},
+    {.name = "FrameTablesOfOddWidth",
+     .q = {.rows = 8, .heads = 3, .head = 32, .group = 32, .table_rows = 2, .shared_tables = true, .frame_width = 5},
+     .k = {.rows = 4, .heads = 3, .head = 32, .group = 32, .table_rows = 2, .shared_tables = true, .frame_width = 5}},
+    {.name = "FrameTablesOfOddHeads",
+     .q = {.rows = 6, .heads = 3, .head = 10, .group = 30, .table_rows = 2, .shared_tables = true, .frame_width = 2}},
     {.name = "NarrowHeads", .q = {.heads = 3, .head = 16, .group = 16}},
     {.name = "HeadsOf48", .q = {.heads = 5, .head = 48, .group = 240}},
     {.name = "NormedHeadsOf48", .q = {.heads = 5, .head = 48, .group = 48}},
@@ -215,6 +245,9 @@ TEST_F(OnAStream, QkNormRopeRefusesWhatCannotBe) {
   good.table_rows = 2;
   good.table_width = 16;
   good.head_width = 32;
+  good.frame_cos = good.frame_sin = floats;
+  good.frames = 1;
+  good.frame_width = 8;
   ASSERT_EQ(LaunchQkNormRope(good, {}, stream_), cudaSuccess);
   const std::vector<std::pair<const char*, void (*)(NormRope&)>> mistakes = {
       {"no rows", [](NormRope& a) { a.rows = 0; }},
@@ -230,6 +263,13 @@ TEST_F(OnAStream, QkNormRopeRefusesWhatCannotBe) {
       {"a head beside the width", [](NormRope& a) { a.head_width = 20; }},
       {"no table", [](NormRope& a) { a.table_rows = 0; }},
       {"a table of another width", [](NormRope& a) { a.table_width = 8; }},
+      {"frames without tables", [](NormRope& a) { a.cos = a.sin = nullptr; }},
+      {"frame_cos alone", [](NormRope& a) { a.frame_sin = nullptr; }},
+      {"frame_sin alone", [](NormRope& a) { a.frame_cos = nullptr; }},
+      {"no pairs of frames", [](NormRope& a) { a.frame_width = 0; }},
+      {"more pairs of frames than pairs", [](NormRope& a) { a.frame_width = 24; }},
+      {"frames with tables of each head", [](NormRope& a) { a.head_width = 16; }},
+      {"too few frames", [](NormRope& a) { a.table_rows = 1; }},
   };
   for (const auto& [what, make] : mistakes) {
     NormRope bad = good;

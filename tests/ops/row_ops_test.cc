@@ -104,7 +104,9 @@ TEST_P(RowOps, ElementwiseOpsAreTheirFormulas) {
       expect("gelu", out, [&](int64_t r, int64_t c) { return Gelu(at(x, r, c)); });
       device.ops().Activate(a, Activation::kNone, out);
       expect("copy", out, [&](int64_t r, int64_t c) { return at(x, r, c); });
-      device.ops().GeluTanhMultiply(a, b, out);
+      device.ops().ActivateThenMultiply(a, Activation::kSilu, b, out);
+      expect("silu · up", out, [&](int64_t r, int64_t c) { return Silu(at(x, r, c)) * at(y, r, c); });
+      device.ops().ActivateThenMultiply(a, Activation::kGeluTanh, b, out);
       expect("gelu · up", out, [&](int64_t r, int64_t c) { return Gelu(at(x, r, c)) * at(y, r, c); });
       device.ops().Scale(a, -0.375f, out);
       expect("scale", out, [&](int64_t r, int64_t c) { return at(x, r, c) * -0.375; });

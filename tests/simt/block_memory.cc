@@ -44,6 +44,7 @@ void* Executor::Shared(const void* declaration, size_t bytes) {
 bool Executor::CopyLater(void* to, const void* from) {
   const Unwatched unwatched;
   const auto bits = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  ++Counters().shared_copies;
   if (bits % 16 != 0) Fail("an asynchronous copy of memory that is not aligned to 16 bytes");
   if (Random() % 4 == 3) return false;
   Current().copies.push_back({to, from, Current().group});

@@ -26,6 +26,7 @@ void Restore();
 struct Counts {
   // Work that ran: kernels (including those of graphs), their blocks and threads, and switches between threads.
   uint64_t kernels = 0, blocks = 0, threads = 0, switches = 0;
+  uint64_t shared_copies = 0;  // asynchronous copies to shared memory, of 16 bytes each
   // Calls by the host.
   uint64_t launches = 0;  // kernels launched outside graphs and captures
   uint64_t graph_launches = 0;

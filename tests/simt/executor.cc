@@ -25,9 +25,17 @@ std::string Thread::Name() const {
 }
 
 std::string Thread::Doing() const {
-  static constexpr const char* kNames[] = {
-      "",      "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync",
-      "a vote"};
+  static constexpr const char* kNames[] = {"",
+                                           "__syncthreads",
+                                           "__syncwarp",
+                                           "__shfl_sync",
+                                           "__shfl_up_sync",
+                                           "__shfl_down_sync",
+                                           "__shfl_xor_sync",
+                                           "a vote",
+                                           "MultiplyTiles",
+                                           "LoadMatrices",
+                                           "LoadTransposed"};
   if (state == State::kLeft) return Name() + " has returned";
   if (meet == Meet::kNothing) return Name() + " runs";
   return Name() + " is at " + kNames[static_cast<int>(meet)] + " " + file + ":" + std::to_string(line);

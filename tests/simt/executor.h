@@ -98,6 +98,7 @@ class Executor {
   [[noreturn]] void Fail(const std::string& why);
   void Join(Warp& warp, const Meeting& wanted);
   void FinishMeeting(int number, size_t meeting);
+  void FinishMatrices(int number, Meet what);
   int Source(const Thread& thread, Meet what, int lane, int width) const;
   void BeginShared();
 

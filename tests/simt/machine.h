@@ -30,7 +30,19 @@ extern Place* here;  // of the running thread
 SIMT_UNWATCHED inline const Place& Here() { return *here; }
 
 // Operations at which a thread waits for others.
-enum class Meet : uint8_t { kNothing, kBlock, kWarp, kShuffle, kUp, kDown, kXor, kBallot };
+enum class Meet : uint8_t {
+  kNothing,
+  kBlock,
+  kWarp,
+  kShuffle,
+  kUp,
+  kDown,
+  kXor,
+  kBallot,
+  kMultiply,  // from here on: matrices spread over a warp (warp_matrices.h)
+  kLoadMatrices,
+  kLoadTransposed,
+};
 
 void Barrier(const char* file, int line);
 // Waits for every lane of `mask` to arrive with the same arguments except value and argument; groups of `width` lanes

@@ -28,6 +28,7 @@
 #include "kernels/early_launch.h"
 #include "tests/simt/machine.h"
 #include "tests/simt/memory.h"
+#include "tests/simt/warp_matrices.h"
 
 using std::max;
 using std::min;
@@ -103,6 +104,25 @@ void WaitCopies() {
   void* to;
   const void* from;
   while (kinora::simt::NextCopy(kLeft, &to, &from)) *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
+}
+inline void MultiplyTiles(float (&d)[4], const unsigned (&a)[4], unsigned b_low, unsigned b_high, SIMT_AT) {
+  kinora::simt::TileProduct product{.d = {d[0], d[1], d[2], d[3]}, .a = {a[0], a[1], a[2], a[3]}, .b = {b_low, b_high}};
+  kinora::simt::MeetWith(kinora::simt::Meet::kMultiply, &product, file, line);
+  std::memcpy(d, product.d, sizeof d);
+}
+inline void LoadMatrices(unsigned (&to)[4], const void* row, SIMT_AT) {
+  kinora::simt::MatrixLoad load{.row = *static_cast<const uint4*>(row)};
+  kinora::simt::MeetWith(kinora::simt::Meet::kLoadMatrices, &load, file, line);
+  std::memcpy(to, load.to, sizeof to);
+}
+inline void LoadTransposed(unsigned (&to)[4], const void* row, SIMT_AT) {
+  kinora::simt::MatrixLoad load{.row = *static_cast<const uint4*>(row)};
+  kinora::simt::MeetWith(kinora::simt::Meet::kLoadTransposed, &load, file, line);
+  std::memcpy(to, load.to, sizeof to);
+}
+inline float FastExp2(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;  // a NaN stays
 }
 inline void WaitForPrevious() { kinora::simt::WaitForPrevious(); }
 inline unsigned long long DeviceNanoseconds() {

@@ -1,6 +1,10 @@
 // Warp operations. Compiled without -fsanitize=thread.
+#include <array>
+#include <bit>
+
 #include "tests/simt/device_state.h"
 #include "tests/simt/executor.h"
+#include "tests/simt/warp_matrices.h"
 
 namespace kinora::simt {
 
@@ -61,6 +65,10 @@ void Executor::FinishMeeting(int number, size_t meeting) {
   const Meeting m = warp.open[meeting];
   warp.open.erase(warp.open.begin() + static_cast<int64_t>(meeting));
   const int first = number * 32;
+  if (m.what >= Meet::kMultiply) {
+    ++warp.phase;
+    return FinishMatrices(number, m.what);
+  }
   uint64_t results[32] = {};
   uint64_t votes = 0;
   for (unsigned rest = m.mask; rest != 0; rest &= rest - 1) {
@@ -78,6 +86,23 @@ void Executor::FinishMeeting(int number, size_t meeting) {
     threads_[first + lane]->value = m.what == Meet::kBallot ? votes : results[lane];
     MakeReady(first + lane);
   }
+}
+
+// The lanes wait, so the operands on their stacks are there.
+void Executor::FinishMatrices(int number, Meet what) {
+  const auto operands = [&]<typename T>(std::array<T*, 32>& lanes) {
+    for (int i = 0; i < 32; ++i) lanes[i] = std::bit_cast<T*>(threads_[number * 32 + i]->value);
+  };
+  if (what == Meet::kMultiply) {
+    std::array<TileProduct*, 32> lanes{};
+    operands(lanes);
+    Multiply(lanes);
+  } else {
+    std::array<MatrixLoad*, 32> lanes{};
+    operands(lanes);
+    Distribute(lanes, what == Meet::kLoadTransposed);
+  }
+  for (int i = 0; i < 32; ++i) MakeReady(number * 32 + i);
 }
 
 uint64_t WarpMeet(Meet what, unsigned mask, uint64_t value, int argument, int width, const char* file, int line) {

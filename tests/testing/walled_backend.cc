@@ -57,6 +57,10 @@ class WalledOps : public Ops {
     cpu_->AttentionChunks(Open(q), Open(k), Open(v), Open(options), Open(out));
   }
   void MergeChunks(const Tensor& chunks, Tensor out) override { cpu_->MergeChunks(Open(chunks), Open(out)); }
+  void NeighbourhoodAttention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                              Tensor out) override {
+    cpu_->NeighbourhoodAttention(Open(q), Open(k), Open(v), o, Open(out));
+  }
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override {
     const Tensor w = weight != nullptr ? Open(*weight) : Tensor();
     cpu_->RmsNorm(Open(x), weight != nullptr ? &w : nullptr, eps, activation, Open(out));
@@ -94,8 +98,8 @@ class WalledOps : public Ops {
     cpu_->Activate(Open(x), activation, Open(out));
   }
   void Add(const Tensor& y, Tensor x) override { cpu_->Add(Open(y), Open(x)); }
-  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override {
-    cpu_->GeluTanhMultiply(Open(gate), Open(up), Open(out));
+  void ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) override {
+    cpu_->ActivateThenMultiply(Open(gate), activation, Open(up), Open(out));
   }
   void GateHeads(const Tensor& logits, Tensor x) override { cpu_->GateHeads(Open(logits), Open(x)); }
   void Scale(const Tensor& x, float factor, Tensor out) override { cpu_->Scale(Open(x), factor, Open(out)); }
@@ -163,7 +167,8 @@ class WalledOps : public Ops {
   NormRopeParams Open(const NormRopeParams& params) const {
     NormRopeParams open = params;
     open.weight = Open(params.weight);
-    open.rope = {Open(params.rope.cos), Open(params.rope.sin)};
+    const Rope& rope = params.rope;
+    open.rope = {Open(rope.cos), Open(rope.sin), Open(rope.frame_cos), Open(rope.frame_sin)};
     return open;
   }
   GroupNormParams Open(const GroupNormParams& params) const {

@@ -43,6 +43,8 @@ struct GatedAddArgs {
   int slot{};
 };
 
+inline constexpr int64_t kMaxAxialWidth = 128;  // of a head whose pairs turn by tables of a frame and of time
+
 struct NormRopeArgs {
   RowsView x{};  // in place
   int64_t width{}, group{}, full_group{}, head_width{};
@@ -52,9 +54,21 @@ struct NormRopeArgs {
   const float *cos{}, *sin{};  // null: no rotation
   int64_t rope_width{};        // columns of the table: width / 2, or head_width / 2 shared by all heads
   int64_t rope_tokens{};
+  const float *frame_cos{}, *frame_sin{};  // [frames, frame_width] or null: see Rope in op_params.h
+  int64_t frame_width{};
 };
 
-enum class Elementwise : int { kSilu, kGeluTanh, kCopy, kAdd, kGeluTanhMultiply, kScale, kAffine, kGateHeads };
+enum class Elementwise : int {
+  kSilu,
+  kGeluTanh,
+  kCopy,
+  kAdd,
+  kSiluMultiply,
+  kGeluTanhMultiply,
+  kScale,
+  kAffine,
+  kGateHeads
+};
 struct ElementwiseArgs {
   Elementwise op{};
   RowsView a{}, b{}, out{};  // b: the second operand, or [rows, heads] logits of kGateHeads
@@ -91,9 +105,11 @@ struct SoftmaxArgs {
   int64_t bias_stride{};
   const int32_t* first_key{};  // [panel_columns]: first key that counts, in this block
   const int32_t* last_key{};   // [panel_columns]: one past the last one; both null: all keys count
-  float* maximum{};            // [panel_columns] running
-  float* denominator{};        // [panel_columns] running
-  float* sums{};               // [width, panel_columns] running, rescaled where the maximum grows; null: none yet
+  const float* mask{};   // [keys, panel_columns]: 0 or kNoLogit, added to the scaled logits; null: none. Without bias
+                         // and key ranges
+  float* maximum{};      // [panel_columns] running
+  float* denominator{};  // [panel_columns] running
+  float* sums{};         // [width, panel_columns] running, rescaled where the maximum grows; null: none yet
   int64_t width{};
 };
 

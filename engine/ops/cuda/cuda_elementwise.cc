@@ -44,9 +44,11 @@ void CudaOps::Add(const Tensor& y, Tensor x) {
   Enqueue(*stream_, "Add", x, {.kind = Kind::kAdd, .b = View(y)}, x);
 }
 
-void CudaOps::GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) {
+void CudaOps::ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) {
   CheckSameShape(gate, up);
-  Enqueue(*stream_, "GeluTanhMultiply", gate, {.kind = Kind::kGeluTanhMultiply, .b = View(up)}, out);
+  KINORA_CHECK(activation != Activation::kNone) << "without an activation";
+  const Kind kind = activation == Activation::kSilu ? Kind::kSiluMultiply : Kind::kGeluTanhMultiply;
+  Enqueue(*stream_, "ActivateThenMultiply", gate, {.kind = kind, .b = View(up)}, out);
 }
 
 void CudaOps::GateHeads(const Tensor& logits, Tensor x) {

@@ -55,6 +55,13 @@ kernels::NormRope View(const Tensor& x, const NormRopeParams& params, const Tens
     a.table_rows = rope.cos.rows();
     a.table_width = rope.cos.width();
     a.head_width = params.head_width;
+    if (rope.frame_cos.defined()) {
+      KINORA_CHECK(rope.frame_sin.contiguous()) << rope.frame_sin.shape().ToString();
+      a.frame_cos = rope.frame_cos.data<float>();
+      a.frame_sin = rope.frame_sin.data<float>();
+      a.frames = rope.frame_cos.rows();
+      a.frame_width = rope.frame_cos.width();
+    }
   }
   return a;
 }

@@ -50,6 +50,8 @@ class CudaOps : public Ops {
   void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                        Tensor out) override;
   void MergeChunks(const Tensor& chunks, Tensor out) override;
+  void NeighbourhoodAttention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighbourhoodOptions& o,
+                              Tensor out) override;
   void MergeChunksThenGateHeads(const Tensor& chunks, const Tensor& logits, Tensor out) override;
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
@@ -68,7 +70,7 @@ class CudaOps : public Ops {
   void SumOfSquares(const Tensor& x, Tensor out) override;
   void Activate(const Tensor& x, Activation activation, Tensor out) override;
   void Add(const Tensor& y, Tensor x) override;
-  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
+  void ActivateThenMultiply(const Tensor& gate, Activation activation, const Tensor& up, Tensor out) override;
   void GateHeads(const Tensor& logits, Tensor x) override;
   void ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) override;
   void JoinBlocksThenGateHeads(const HeadBlocks& from, const Tensor* logits, Tensor x) override;
@@ -134,15 +136,13 @@ class CudaOps : public Ops {
   // residual: undefined if there is none.
   void RunGroupNorm(const char* op, const Tensor& x, const GroupNormParams& params, const Tensor& residual, bool silu,
                     const Tensor& out);
-  // out: step's x0.
-  void RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step);
+  void RunGuidedStep(const char* op, const Tensor& x0, kernels::GuidedStep step);
   absl::Status ReserveStaging(int64_t bytes);
   struct Run;
   absl::Status ReadRows(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<const kernels::Rows> to,
                         const Tensor& landing);
   absl::Status LayOut(const WeightRows& rows, const Run& run, absl::Span<const kernels::Rows> to, int thread);
   class ProductSums;
-
   // Enqueues attention by cuDNN, or fails the stream. Returns false, and does neither, if products must compute it.
   bool AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                      const Tensor& out);

@@ -23,12 +23,12 @@ void CudaOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, T
   stream_->Enqueue("PredictX0", v, [&](cudaStream_t handle) { return kernels::LaunchPredictX0(args, handle); });
 }
 
-void CudaOps::RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step) {
+void CudaOps::RunGuidedStep(const char* op, const Tensor& x0, kernels::GuidedStep step) {
   Scratch scratch(scratch_);
   const Tensor parts = scratch.Take(DType::kU8, {2 * kernels::kSpreadParts * int64_t{sizeof(kernels::SpreadPart)}});
   step.parts = static_cast<kernels::SpreadPart*>(parts.raw());
-  step.x0 = out.data<float>();
-  stream_->Enqueue(op, out, [&](cudaStream_t handle) { return kernels::LaunchGuidedStep(step, handle); });
+  step.x0 = x0.data<float>();
+  stream_->Enqueue(op, x0, [&](cudaStream_t handle) { return kernels::LaunchGuidedStep(step, handle); });
 }
 
 void CudaOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
