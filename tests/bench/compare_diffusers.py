@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
-PARTS = ("transformer", "video_decoder", "video_encoder", "upsampler", "gemma", "render", "matmul")
+PARTS = ("transformer", "video_decoder", "diffusion_decoder", "video_encoder", "upsampler", "gemma", "render", "matmul")
 
 
 def arguments() -> argparse.Namespace:
@@ -28,7 +28,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--size", choices=("tiny", "mid", "tiny-2.5", "mid-2.5"), default="mid",
-                        help="tiny checks the tools: no times; -2.5: the transformer and Gemma-4 of LTX-2.5")
+                        help="tiny checks the tools: no times; -2.5: the transformer, Gemma-4 and the diffusion decoder of "
+                        "LTX-2.5")
     parser.add_argument("--precision", choices=("f32", "bf16"), action="append", help="default: both")
     parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--threads", type=int, default=2)

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/config/config_reader.h"
+#include "engine/model/diffusion_video_decoder.h"
 #include "engine/model/gemma.h"
 #include "engine/model/latent_upsampler.h"
 #include "engine/model/video_decoder.h"
@@ -204,6 +205,35 @@ class VideoDecoderPart : public TensorPart {
   }
 };
 
+// As one tile.
+class DiffusionDecoderPart : public TensorPart {
+ public:
+  DiffusionDecoderPart() : TensorPart("latent", "frames") {}
+
+ private:
+  absl::Status LoadModule(WeightLoader& weights) override {
+    if (!config_.video_decoder.diffusion) return absl::InvalidArgumentError("the model has no diffusion decoder");
+    KINORA_ASSIGN_OR_RETURN(diffusion_, DiffusionVideoDecoder::Load(weights.Under("vae"), config_.video_decoder, {}));
+    return absl::OkStatus();
+  }
+  DiffusionVideoDecoder::Tile TileOf(const Shape& latent) const {
+    return {.end = diffusion_->CellsOf(latent), .last = true};
+  }
+  absl::StatusOr<Shape> OutputShape(const Shape& latent) const override {
+    return diffusion_->OutputShape(TileOf(latent));
+  }
+  void Forward(Exec& exec, const Tensor& latent, Tensor frames) const override {
+    const ArenaScope scope(exec.arena);
+    const Tensor& noise = inputs_->Get("noise");
+    const Tensor features = diffusion_->Features(exec, latent, &absl::OkStatus).value();
+    KINORA_CHECK(diffusion_
+                     ->Decode(exec, features, TileOf(latent.shape()), {noise.data<float>(), size_t(noise.elements())},
+                              &absl::OkStatus, frames)
+                     .ok());
+  }
+  std::optional<DiffusionVideoDecoder> diffusion_;
+};
+
 class VideoEncoderPart : public TensorPart {
  public:
   VideoEncoderPart() : TensorPart("pixels", "latent") {}
@@ -310,6 +340,7 @@ absl::StatusOr<std::unique_ptr<ModelPart>> LoadPart(const std::string& part, con
   std::unique_ptr<Loaded> loaded;
   if (part == "transformer") loaded = std::make_unique<TransformerPart>();
   if (part == "video_decoder") loaded = std::make_unique<VideoDecoderPart>();
+  if (part == "diffusion_decoder") loaded = std::make_unique<DiffusionDecoderPart>();
   if (part == "video_encoder") loaded = std::make_unique<VideoEncoderPart>();
   if (part == "upsampler") loaded = std::make_unique<UpsamplerPart>();
   if (part == "gemma") loaded = std::make_unique<GemmaPart>();

@@ -49,6 +49,7 @@ class ModelPart {
 //   in: video [tokens, channels], audio [tokens, channels], video_context, audio_context [rows, width], video_positions
 //   [3, tokens], audio_positions [1, tokens] (midpoints), sigma [1], all f32   out: video, audio
 // "video_decoder": in: latent [frames, height, width, channels] f32   out: frames [frames, height, width, 3]
+// "diffusion_decoder": in: latent as above, noise [3, frames, height, width] f32   out: frames
 // "video_encoder": in: pixels [frames, height, width, 3] f32   out: latent
 // "upsampler": in: latent, as for the decoder   out: upsampled, with twice the height and width
 // "gemma": in: input_ids [prompts, tokens] i64, all valid   out: hidden [prompts·tokens, width], the last state

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
-from bench.programs import MODEL_FILE, UPSAMPLER_FILE  # noqa: E402
+from bench.programs import DIFFUSION_FILE, MODEL_FILE, UPSAMPLER_FILE  # noqa: E402
 from golden import configs, layouts, redraw, reference, safetensors_file, tiny  # noqa: E402
 
 # Transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads
@@ -48,6 +48,7 @@ _DECODER_BLOCKS = [  # the released 2.3's
     ["compress_all", {"multiplier": 2}],
     ["res_x", {"num_layers": 2}],
 ]
+_UPSAMPLES = ([1, 2, 2], [2, 1, 1], [2, 2, 2], [2, 2, 2])  # the diffusion decoder's
 
 
 def is_2_5(size: str) -> bool:
@@ -166,10 +167,75 @@ def _upsampler(size: str) -> nn.Module:
     ).eval()
 
 
+def diffusion_config(size: str) -> dict:
+    """The section `vae` of a diffusion decoder's file: the released widths and denoiser, or narrow ones; small windows
+    before, which fit a latent that diffusers' attention has memory for."""
+    small = size.startswith("tiny")
+    return {
+        "_class_name": "CausalDiffusionVAE",
+        "model_output_type": "x0",
+        "decoder": {
+            "in_channels": 128,
+            "head_dim": 64,
+            "stage_channels": [128, 64, 64, 64, 64] if small else [2048, 1024, 512, 512, 256],
+            "stage_depths": [1] * 5 if small else [4, 6, 4, 2, 8],
+            "stage_kernels": [[3, 3, 3]] * 5,
+            "upsamples": [[s, r] for s, r in zip(_UPSAMPLES, (2, 1, 1, 1) if small else (2, 2, 1, 2), strict=True)],
+            "stage5_kernel": [11, 11, 11],
+            "timestep_scale_multiplier": 1000,
+            "default_num_inference_steps": 1,
+        },
+    }
+
+
+def _diffusion_decoder(size: str) -> nn.Module:
+    from diffusers.models.autoencoders.ltx2_diffusion_decoder import LTX2VideoDiffusionDecoderModel
+
+    c = diffusion_config(size)["decoder"]
+    return LTX2VideoDiffusionDecoderModel(
+        latent_channels=c["in_channels"],
+        decoder_stage_channels=c["stage_channels"],
+        decoder_stage_depths=c["stage_depths"],
+        decoder_stage_kernels=c["stage_kernels"][:4],
+        decoder_upsample_channel_reductions=[reduction for _, reduction in c["upsamples"]],
+        decoder_stage5_kernel=c["stage5_kernel"],
+    ).eval()
+
+
+_RELEASED_NAMES = {  # parts of diffusers' names, and of the released file's
+    "latents_mean": "per_channel_statistics.mean-of-means",
+    "latents_std": "per_channel_statistics.std-of-means",
+    "t_embedder.timestep_embedder.linear_1.": "t_embedder.mlp.0.",
+    "t_embedder.timestep_embedder.linear_2.": "t_embedder.mlp.2.",
+    ".attn.to_out.0.": ".attn.proj.",
+    ".attn.norm_q.": ".attn.q_norm.",
+    ".attn.norm_k.": ".attn.k_norm.",
+}
+
+
+def _write_diffusion_decoder(size: str, path: Path) -> None:
+    state = redraw.redraw(_diffusion_decoder(size), 10, gains={"decoder.conv_out.weight": 0.5}).state_dict()
+    tensors = {}
+    for name, value in state.items():
+        if ".to_k." in name or ".to_v." in name:
+            continue
+        if ".to_q." in name:
+            value = torch.cat([state[name.replace(".to_q.", f".to_{part}.")] for part in "qkv"])
+            name = name.replace(".to_q.", ".qkv.")
+        for ours, released in _RELEASED_NAMES.items():
+            name = name.replace(ours, released)
+        tensors[name] = value.bfloat16()
+    metadata = {"config": json.dumps({"vae": diffusion_config(size)}), "model_version": "2.5.0"}
+    safetensors_file.save(tensors, path, metadata)
+    torch.save({k: v.bfloat16() for k, v in state.items()}, path.with_suffix(".pt"))
+
+
 def empty(size: str, name: str) -> nn.Module:
     """Returns a reference module with its initial weights."""
     if name == "latent_upsampler":
         return _upsampler(size)
+    if name == "diffusion_decoder":
+        return _diffusion_decoder(size)
     meta, text = config(size)["config"], gemma_config(size)
     if name == "gemma":
         return _gemma(size)
@@ -184,7 +250,7 @@ NAMES = ("transformer", "connectors", "video_vae", "audio_vae", "vocoder")
 def write(size: str, folder: Path) -> None:
     """Writes folder/model.safetensors and folder/gemma in bfloat16, unless they exist for this configuration."""
     meta, mark = config(size), folder / "written.json"
-    wanted = json.dumps([meta, gemma_config(size), upsampler_config(size)])
+    wanted = json.dumps([meta, gemma_config(size), upsampler_config(size), diffusion_config(size)])
     if mark.exists() and mark.read_text() == wanted:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -207,6 +273,8 @@ def write(size: str, folder: Path) -> None:
     state = redraw.redraw(_upsampler(size), 8).state_dict()
     named = layouts.single_file_names("latent_upsampler", {k: v.bfloat16() for k, v in state.items()})
     safetensors_file.save(named, folder / UPSAMPLER_FILE, {"config": json.dumps(upsampler_config(size))})
+    if is_2_5(size):
+        _write_diffusion_decoder(size, folder / DIFFUSION_FILE)
     mark.write_text(wanted)
 
 
@@ -237,6 +305,9 @@ def _write_gemma(size: str, folder: Path) -> None:
 def load(size: str, folder: Path, name: str, dtype: torch.dtype) -> nn.Module:
     """Returns the module with the written weights in its own memory (not mapped)."""
     module = empty(size, name).to(dtype)
+    if name == "diffusion_decoder":
+        module.load_state_dict(torch.load((folder / DIFFUSION_FILE).with_suffix(".pt")))
+        return module.eval()
     own_names = {k: k for k in module.state_dict()}
     renamed = _gemma_names(size, own_names) if name == "gemma" else layouts.single_file_names(name, own_names)
     path = folder / {"gemma": f"gemma/{MODEL_FILE}", "latent_upsampler": UPSAMPLER_FILE}.get(name, MODEL_FILE)

@@ -3,6 +3,7 @@ inputs."""
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import torch
 from safetensors.torch import load_file
@@ -56,6 +57,23 @@ def _video_decoder(vae, dtype: torch.dtype, shape: tuple[int, int, int]) -> tupl
     return {"latent": latent}, run
 
 
+def _diffusion_decoder(model, dtype: torch.dtype, shape: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
+    from diffusers.models.autoencoders import ltx2_diffusion_decoder
+
+    draw = torch.Generator().manual_seed(10)
+    latent = torch.randn(*shape, model.config.latent_channels, generator=draw)
+    noise = torch.randn(3, 8 * (shape[0] - 1) + 1, 32 * shape[1], 32 * shape[2], generator=draw)
+    given = lambda *_, dtype, **__: noise[None].to(dtype)  # noqa: E731
+
+    def run() -> dict:
+        z = latent.permute(3, 0, 1, 2)[None].to(dtype)
+        z = z * model.latents_std.to(dtype).view(1, -1, 1, 1, 1) + model.latents_mean.to(dtype).view(1, -1, 1, 1, 1)
+        with mock.patch.object(ltx2_diffusion_decoder, "randn_tensor", given):
+            return {"frames": model.decode(z).sample[0].permute(1, 2, 3, 0)}
+
+    return {"latent": latent, "noise": noise}, run
+
+
 def _video_encoder(vae, dtype: torch.dtype, shape: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
     frames, height, width = 8 * (shape[0] - 1) + 1, 32 * shape[1], 32 * shape[2]
     pixels = torch.rand(frames, height, width, 3, generator=torch.Generator().manual_seed(8)) * 2 - 1
@@ -94,6 +112,7 @@ def _gemma(model, dtype: torch.dtype, shape: tuple[int, int]) -> tuple[dict, Cal
 _MAKERS = {
     "transformer": _transformer,
     "video_decoder": _video_decoder,
+    "diffusion_decoder": _diffusion_decoder,
     "video_encoder": _video_encoder,
     "upsampler": _upsampler,
     "gemma": _gemma,
@@ -108,6 +127,7 @@ def cases(size: str) -> list[tuple[str, str, Callable, object]]:
 MODULE = {
     "transformer": "transformer",
     "video_decoder": "video_vae",
+    "diffusion_decoder": "diffusion_decoder",
     "video_encoder": "video_vae",
     "upsampler": "latent_upsampler",
     "gemma": "gemma",

@@ -9,9 +9,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL_FILE, UPSAMPLER_FILE = "model.safetensors", "upsampler.safetensors"
+DIFFUSION_FILE = "diffusion_vae.safetensors"
 # tokens: frames, height, width
 VIDEO_GRIDS = {"384": (4, 8, 12), "768": (6, 8, 16), "1536": (6, 16, 16), "3072": (12, 16, 16)}
 LATENT = {"tiny": (2, 3, 4), "mid": (3, 8, 8)}
+DIFFUSION_LATENT = (3, 3, 3)  # diffusers' attention has a matrix of all queries and keys
 TEXT_ROWS, PROMPTS, PROMPT_TOKENS = 1024, 2, 256
 
 _TERMS = {"cfg_scale": 3.0, "stg_scale": 1.0, "stg_blocks": [0], "modality_scale": 3.0, "rescale": 0.7}
@@ -47,6 +49,8 @@ def cases(size: str) -> list[tuple[str, str, tuple[int, ...]]]:
     latent = LATENT[size.removesuffix("-2.5")]
     pixels = f"{32 * latent[2]} x {32 * latent[1]} x {8 * (latent[0] - 1) + 1}"
     found.append((f"video decoder, {pixels}", "video_decoder", latent))
+    if size.endswith("-2.5"):
+        found.append(("diffusion decoder, 96 x 96 x 17", "diffusion_decoder", DIFFUSION_LATENT))
     found.append((f"video encoder, {pixels}", "video_encoder", latent))
     found.append((f"upsampler, {latent[0]} x {latent[1]} x {latent[2]} cells", "upsampler", latent))
     found.append((f"Gemma, {PROMPTS} x {PROMPT_TOKENS} tokens", "gemma", (PROMPTS, PROMPT_TOKENS)))
@@ -70,6 +74,8 @@ class Ours:
 
     def __init__(self, program: Path, part: str, precision: str, threads: int, inputs: Path, model: list[str]):
         needed = [name for name in model if part == "upsampler" or not name.startswith("spatial_upsampler=")]
+        if part == "diffusion_decoder":
+            needed.append(f"video_vae={Path(model[0]).with_name(DIFFUSION_FILE)}")
         command = [program, part, precision, str(threads), inputs, *needed]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         ready = self._ask(None).split()
