@@ -261,7 +261,7 @@ VocoderConfig ReadVocoder(const ConfigFields& f) {
 void CheckRepeats(const ConfigFields& transformer, const ModelConfig& model) {
   const nlohmann::json factors = {model.video_decoder.time_factor(), model.video_decoder.space_factor(),
                                   model.video_decoder.space_factor()};
-  if (!model.video_decoder.blocks.empty()) transformer.Require("vae_scale_factors", factors);
+  if (!model.video_decoder.absent()) transformer.Require("vae_scale_factors", factors);
   transformer.RequireSame("audio_scale_factor", model.audio_decoder.factor(), "the audio VAE's");
   transformer.RequireSame("audio_sampling_rate", model.audio_decoder.sample_rate, "the audio VAE's");
   transformer.RequireSame("audio_hop_length", model.audio_decoder.hop_length, "the audio VAE's");

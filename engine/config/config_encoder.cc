@@ -9,14 +9,14 @@ namespace {
 using Block = VideoEncoderBlock;
 
 // entry: [name, parameters]; parameters may be just the number of layers.
-void AddBlock(const ConfigFields& vae, const nlohmann::json& entry, VideoEncoderConfig* config) {
+void AddBlock(const ConfigFields& vae, std::string_view key, const nlohmann::json& entry, VideoEncoderConfig* config) {
   if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string()) {
-    return vae.Problem("encoder_blocks", "each entry must be [name, parameters]");
+    return vae.Problem(key, "each entry must be [name, parameters]");
   }
   const std::string& name = entry[0].get_ref<const std::string&>();
   const nlohmann::json layers_only = {{"num_layers", entry[1]}};
   const nlohmann::json& values = entry[1].is_object() ? entry[1] : layers_only;
-  const ConfigFields p(&values, vae.Path(Cat("encoder_blocks.", name)), &vae.problems());
+  const ConfigFields p(&values, vae.Path(Cat(key, ".", name)), &vae.problems());
   const int64_t width = config->last_width();
   Block block{.in_channels = width, .out_channels = width};
   if (name == "res_x") {
@@ -37,9 +37,8 @@ void AddBlock(const ConfigFields& vae, const nlohmann::json& entry, VideoEncoder
   } else if (name == "compress_all_res") {
     block.stride = {2, 2, 2};
   } else {
-    return vae.Problem("encoder_blocks", Cat(name,
-                                             " is not supported; res_x, compress_time_res, compress_space_res and "
-                                             "compress_all_res are"));
+    return vae.Problem(
+        key, Cat(name, " is not supported; res_x, compress_time_res, compress_space_res and compress_all_res are"));
   }
   int64_t multiplier = 2;
   p.Read("multiplier", &multiplier, 64);
@@ -106,21 +105,27 @@ SpatialPadding ReadPadding(const ConfigFields& f, std::string_view key) {
 
 }  // namespace
 
+// The files of diffusion decoders have the encoder in a section of its own, with other names for the latent's width and
+// the blocks.
 VideoEncoderConfig ReadLightricksVideoEncoder(const ConfigFields& vae) {
-  if (!vae.Has("encoder_blocks")) return {};
+  const bool nested = vae.Has("encoder");
+  const std::string_view blocks_key = nested ? "blocks" : "encoder_blocks";
   ConfigProblems problems;
-  const ConfigFields f = vae.With(&problems);
+  const ConfigFields own = vae.With(&problems), f = nested ? own.Object("encoder") : own;
+  if (!f.Has(blocks_key)) return {};
   VideoEncoderConfig v;
-  f.Require("_class_name", "CausalVideoAutoencoder");
+  own.Choose("_class_name", {"CausalVideoAutoencoder", "CausalDiffusionVAE"}, 0);
   f.Require("dims", 3);
   f.Require("norm_layer", "pixel_norm");
   f.Require("use_quant_conv", false);
   f.Read("in_channels", &v.in_channels, 64);
-  f.Read("latent_channels", &v.latent_channels, kMaxWidth);
+  own.Read("latent_channels", &v.latent_channels, kMaxWidth);
+  if (nested) f.Read("out_channels", &v.latent_channels, kMaxWidth);
   v.base_channels = v.latent_channels;  // the default
-  f.Read("encoder_base_channels", &v.base_channels, kMaxWidth);
+  f.Read(nested ? "base_channels" : "encoder_base_channels", &v.base_channels, kMaxWidth);
   f.Read("patch_size", &v.patch_size, 64);
-  v.padding = ReadPadding(f, f.Has("spatial_padding_mode") ? "spatial_padding_mode" : "encoder_spatial_padding_mode");
+  const bool own_padding = f.Has("spatial_padding_mode");
+  v.padding = own_padding ? ReadPadding(f, "spatial_padding_mode") : ReadPadding(own, "encoder_spatial_padding_mode");
   switch (f.Choose("latent_log_var", {"uniform", "constant", "none", "per_channel"}, 0)) {
     case 2:
       v.variance_channels = 0;
@@ -131,14 +136,14 @@ VideoEncoderConfig ReadLightricksVideoEncoder(const ConfigFields& vae) {
     default:
       v.variance_channels = 1;
   }
-  const nlohmann::json* blocks = f.Find("encoder_blocks");
+  const nlohmann::json* blocks = f.Find(blocks_key);
   if (!blocks->is_array() || blocks->empty() || blocks->size() > 64) {
-    f.Problem("encoder_blocks", "must be a list of 1 to 64 blocks");
+    f.Problem(blocks_key, "must be a list of 1 to 64 blocks");
     return Finished(std::move(v), problems);
   }
   for (const nlohmann::json& entry : *blocks) {
-    AddBlock(f, entry, &v);
-    CheckWidths(f, "encoder_blocks", v);
+    AddBlock(f, blocks_key, entry, &v);
+    CheckWidths(f, blocks_key, v);
     if (!problems.ok()) break;
   }
   return Finished(std::move(v), problems);

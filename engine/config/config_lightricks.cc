@@ -168,27 +168,23 @@ int64_t Reduction(const ConfigFields& vae, const nlohmann::json& entry) {
 }
 
 // Requires the convolution decoder, whose layers follow one another.
-bool RequireKnownDecoder(const ConfigFields& f) {
-  constexpr std::string_view kConvolution = "CausalVideoAutoencoder";
-  const std::string name = f.Get("_class_name", std::string(kConvolution));
-  if (name != kConvolution) {
-    f.Problem("_class_name", Cat("\"", name, "\" is not supported, only \"", kConvolution,
-                                 "\" is; of LTX-2.5, give the file of the convolution decoder "
-                                 "(ltx-2.5-video-vae-conv-bf16)"));
-    return false;
-  }
+void RequireConvolutionDecoder(const ConfigFields& f) {
   f.Require("dims", 3);
   f.Require("norm_layer", "pixel_norm");
   f.Require("use_quant_conv", false);
   if (f.Get("timestep_conditioning", true)) {
     f.Problem("timestep_conditioning", "true (which its absence means) is not supported, only false is");
   }
-  return true;
 }
 
 VideoDecoderConfig ReadVideoDecoder(const ConfigFields& f) {
   VideoDecoderConfig v;
-  if (!RequireKnownDecoder(f)) return v;
+  if (f.Choose("_class_name", {"CausalVideoAutoencoder", "CausalDiffusionVAE"}, 0) == 1) {
+    v.diffusion = ReadDiffusionDecoder(f, &v);
+    if (!f.problems().ok()) v.diffusion.reset();
+    return v;
+  }
+  RequireConvolutionDecoder(f);
   f.Read("latent_channels", &v.latent_channels, kMaxWidth);
   f.Read("out_channels", &v.out_channels, 64);
   f.Read("patch_size", &v.patch_size, 64);

@@ -23,6 +23,8 @@ void ReadDilations(const ConfigFields& fields, std::string_view key, std::vector
 // mid_block_add_attention.
 void RejectAudioAttention(const ConfigFields& fields, size_t levels, bool middle_by_default);
 
+// Reads the decoder of a video VAE of class "CausalDiffusionVAE"; *common: the values that all decoders have.
+DiffusionDecoderConfig ReadDiffusionDecoder(const ConfigFields& vae, VideoDecoderConfig* common);
 // Read the video VAE's encoder in each layout. An encoder that cannot run is not an error: the result's `unavailable`
 // states the reason.
 VideoEncoderConfig ReadLightricksVideoEncoder(const ConfigFields& vae);

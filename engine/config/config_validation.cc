@@ -73,7 +73,7 @@ void CheckConnector(const ModelConfig& model, Validation* v) {
 
 void CheckVideoDecoder(const ModelConfig& model, Validation* v) {
   const VideoDecoderConfig& d = model.video_decoder;
-  if (d.blocks.empty()) return;  // no video VAE, for example only a transformer
+  if (d.absent()) return;  // no video VAE, for example only a transformer
   v->Equal("the video VAE's latent channels", d.latent_channels, "transformer in_channels",
            model.transformer.video.in_channels);
   v->Equal("the video VAE's latent channels", d.latent_channels, "transformer out_channels",
@@ -220,8 +220,13 @@ void ExpectText(const ModelConfig& model, ShapeCheck* check) {
 
 void ExpectDecoders(const ModelConfig& model, ShapeCheck* check) {
   const VideoDecoderConfig& v = model.video_decoder;
-  if (v.blocks.empty()) {
+  if (v.absent()) {
     check->ExpectNone("vae", "decoder.", "no section for the video VAE");
+  } else if (v.diffusion) {
+    const DiffusionDecoderConfig& d = *v.diffusion;
+    check->Expect("vae", "decoder.conv_in.weight", {d.stages.front().width, v.latent_channels});
+    check->Expect("vae", "decoder.conv_out.weight", {v.conv_out_channels(), d.denoiser.width});
+    check->ExpectNone("vae", Cat("decoder.diff_blocks.", d.denoiser.blocks, "."), Cat(d.denoiser.blocks, " blocks"));
   } else {
     check->Expect("vae", "decoder.conv_in.conv.weight", {v.first_width(), v.latent_channels, 3, 3, 3});
     check->Expect("vae", "decoder.conv_out.conv.weight", {v.conv_out_channels(), v.last_width(), 3, 3, 3});

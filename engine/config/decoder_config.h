@@ -1,4 +1,4 @@
-// Configuration of the three decoders: video VAE, audio VAE, vocoder. Part of model_config.h.
+// Configuration of the decoders: video VAE, audio VAE, vocoder. Part of model_config.h.
 #ifndef KINORA_ENGINE_CONFIG_DECODER_CONFIG_H_
 #define KINORA_ENGINE_CONFIG_DECODER_CONFIG_H_
 
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "engine/config/diffusion_decoder_config.h"
 
 namespace kinora {
 
@@ -25,20 +27,25 @@ struct VideoDecoderBlock {
 
 enum class SpatialPadding { kZeros, kReflect };
 
+// A convolution decoder, or, if `diffusion` is present, a diffusion decoder.
 struct VideoDecoderConfig {
   int64_t latent_channels = 128;
   int64_t out_channels = 3;
   int64_t patch_size = 4;  // space only
+  std::optional<DiffusionDecoderConfig> diffusion{};
+
+  // Of the convolution decoder.
   SpatialPadding padding = SpatialPadding::kReflect;
   bool causal = false;
-  std::vector<VideoDecoderBlock> blocks;
+  std::vector<VideoDecoderBlock> blocks{};
 
+  bool absent() const { return blocks.empty() && !diffusion.has_value(); }                 // the model has no video VAE
   int64_t first_width() const { return blocks.empty() ? 0 : blocks.front().in_channels; }  // out-channels of conv_in
   int64_t last_width() const { return blocks.empty() ? 0 : blocks.back().out_channels; }   // in-channels of conv_out
   int64_t conv_out_channels() const { return out_channels * patch_size * patch_size; }
   int64_t time_factor() const;   // frames = time_factor · (latent frames − 1) + 1
   int64_t space_factor() const;  // pixels = space_factor · latent cells
-  int64_t smallest_latent_side() const { return padding == SpatialPadding::kReflect ? 2 : 1; }  // cells
+  int64_t smallest_latent_side() const { return !diffusion && padding == SpatialPadding::kReflect ? 2 : 1; }  // cells
   friend bool operator==(const VideoDecoderConfig&, const VideoDecoderConfig&) = default;
 };
 

@@ -19,12 +19,15 @@ extern const unsigned char kReleased23[];
 extern const size_t kReleased23Size;
 extern const unsigned char kReleased25[];
 extern const size_t kReleased25Size;
+extern const unsigned char kReleased25DiffusionVae[];
+extern const size_t kReleased25DiffusionVaeSize;
 
 namespace {
 
 struct Released {
   const char* name;
-  std::string_view json;  // {"model_version", "config"} and, if the text encoder is not Gemma-3, "gemma_config"
+  std::string_view json;   // {"model_version", "config"} and, if the text encoder is not Gemma-3, "gemma_config"
+  std::string_view vae{};  // in place of config.vae
 };
 
 std::vector<Released> AllReleased() {
@@ -33,7 +36,9 @@ std::vector<Released> AllReleased() {
   };
   return {{"ltx-2-19b", text(kReleased20, kReleased20Size)},
           {"ltx-2.3-22b", text(kReleased23, kReleased23Size)},
-          {"ltx-2.5-22b", text(kReleased25, kReleased25Size)}};
+          {"ltx-2.5-22b", text(kReleased25, kReleased25Size)},
+          {"ltx-2.5-22b-diffusion-decoder", text(kReleased25, kReleased25Size),
+           text(kReleased25DiffusionVae, kReleased25DiffusionVaeSize)}};
 }
 
 // config.json of google/gemma-3-12b-it: every sixth layer attends globally.
@@ -54,11 +59,15 @@ std::vector<std::string> ReleasedModelNames() {
 absl::StatusOr<ModelConfig> ReleasedModelConfig(std::string_view name) {
   for (const Released& model : AllReleased()) {
     if (model.name != name) continue;
-    const nlohmann::json json = nlohmann::json::parse(model.json);
+    nlohmann::json json = nlohmann::json::parse(model.json);
+    if (!model.vae.empty()) json["config"]["vae"] = nlohmann::json::parse(model.vae);
     KINORA_ASSIGN_OR_RETURN(ModelConfig config, ParseLightricksConfig(json.at("config").dump(),
                                                                       json.at("model_version").get<std::string>()));
     config.generation.image_crf = ImageCrfOf(config.version);
-    if (config.family == kLtx25) config.duration_head = DurationHeadConfig();
+    if (config.family == kLtx25) {
+      config.duration_head = DurationHeadConfig();
+      config.spatial_upsampler = UpsamplerConfig{.mid_channels = 1024};
+    }
     config.gemma = Gemma12B();
     if (json.contains("gemma_config")) {
       KINORA_ASSIGN_OR_RETURN(config.gemma, ParseGemmaConfig(json.at("gemma_config").dump()));

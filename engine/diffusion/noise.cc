@@ -66,6 +66,27 @@ std::function<void()> NoiseSource::TakeSpan(absl::Span<Real> out) {
   };
 }
 
+// Values are made in blocks of 16, so all parts but the last are whole blocks; the last is at least one.
+std::vector<std::function<void()>> NoiseSource::TakeInParts(absl::Span<float> out) {
+  constexpr size_t kPart = kBlock << 16;
+  std::vector<std::function<void()>> tasks;
+  while (out.size() >= 2 * kPart) {
+    tasks.push_back(Take(out.first(kPart)));
+    out.remove_prefix(kPart);
+  }
+  tasks.push_back(Take(out));
+  return tasks;
+}
+
+void NoiseSource::Skip(int64_t count) {
+  constexpr int64_t kLeast = kBlock;
+  if (count < kLeast) {
+    for (int64_t i = 0; i < count; ++i) NextNormal();
+    return;
+  }
+  engine_.discard(static_cast<uint64_t>(count + (count % kLeast == 0 ? 0 : kLeast)));
+}
+
 void NoiseSource::Fill(absl::Span<float> out) { TakeSpan(out)(); }
 void NoiseSource::Fill(absl::Span<double> out) { TakeSpan(out)(); }
 std::function<void()> NoiseSource::Take(absl::Span<float> out) { return TakeSpan(out); }

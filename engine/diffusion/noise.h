@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "absl/types/span.h"
 
@@ -25,6 +26,10 @@ class NoiseSource {
   // from them, on any thread. The memory of `out` must outlive the task.
   std::function<void()> Take(absl::Span<float> out);
   std::function<void()> Take(absl::Span<double> out);
+  // Take in several tasks, which threads can share.
+  std::vector<std::function<void()>> TakeInParts(absl::Span<float> out);
+  // Leaves the generator as after Fill of `count` float32 values.
+  void Skip(int64_t count);
 
  private:
   double UniformDouble();       // 53 bits

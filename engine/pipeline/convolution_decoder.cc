@@ -38,10 +38,12 @@ absl::StatusOr<TilePlan> ConvolutionDecoder::Plan(const Shape& latent, std::opti
   return PlanTiles(grid, tiling.value_or(Tiling::For(grid)));
 }
 
-Tensor ConvolutionDecoder::Features(Exec&, const TilePlan&, const Tensor& latent) const { return latent; }
+absl::StatusOr<Tensor> ConvolutionDecoder::Features(Exec&, const TilePlan&, const Tensor& latent, GoOn) const {
+  return latent;
+}
 
-void ConvolutionDecoder::Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-                                Tensor out) const {
+absl::Status ConvolutionDecoder::Decode(Exec& exec, const TilePlan& plan, const Tensor& features,
+                                        const PlannedTile& tile, absl::Span<const float>, GoOn, Tensor out) const {
   const std::vector<int32_t> cells = CellsOf(plan.grid, tile);
   ArenaScope scope(exec.arena);
   const Tensor z = scope.Alloc(DType::kF32, {tile.time->end - tile.time->begin, tile.height->end - tile.height->begin,
@@ -50,6 +52,7 @@ void ConvolutionDecoder::Decode(Exec& exec, const TilePlan& plan, const Tensor& 
   exec.ops.stream().CopyFromHost(cells.data(), numbers);
   exec.ops.GatherRows(features.As2D(), numbers, 1.0f, z);
   decoder_->Forward(exec, z, out);
+  return absl::OkStatus();
 }
 
 }  // namespace kinora

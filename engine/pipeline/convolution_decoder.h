@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "engine/model/video_decoder.h"
 #include "engine/pipeline/frame_decoder.h"
@@ -19,9 +20,10 @@ class ConvolutionDecoder : public FrameDecoder {
   LatentGrid GridOf(const Shape& latent) const override;
   // Default: Tiling::For(the clip's grid).
   absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling) const override;
-  Tensor Features(Exec& exec, const TilePlan& plan, const Tensor& latent) const override;
-  void Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-              Tensor out) const override;
+  absl::StatusOr<Tensor> Features(Exec& exec, const TilePlan& plan, const Tensor& latent, GoOn go_on) const override;
+  std::vector<Shape> NoiseDraws(const TilePlan&) const override { return {}; }
+  absl::Status Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
+                      absl::Span<const float> noise, GoOn go_on, Tensor out) const override;
 
  private:
   const std::shared_ptr<const VideoDecoder> decoder_;

@@ -51,11 +51,12 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> its, MakeDryMesh(mesh.shape(), rank));
     DryBackend backend(options.traits);
     const WeightLoader loader = WeightLoader::Dry(*its, backend, options.precision);
-    KINORA_ASSIGN_OR_RETURN(
-        Modules modules,
-        Modules::Load(loader, config,
-                      {.text_encoder = options.text_encoder, .modalities = options.modalities, .rank_zero = rank == 0},
-                      [](std::string_view) {}));
+    KINORA_ASSIGN_OR_RETURN(Modules modules, Modules::Load(loader, config,
+                                                           {.text_encoder = options.text_encoder,
+                                                            .modalities = options.modalities,
+                                                            .decoder_border = options.decoder_border,
+                                                            .rank_zero = rank == 0},
+                                                           [](std::string_view) {}));
     model.weight_bytes_ = std::max(model.weight_bytes_, backend.ops().weight_bytes() + loader.tensor_bytes());
     model.evicted_bytes_ = std::max(model.evicted_bytes_, modules.text->evicted_bytes());
     if (rank == mesh.world().rank()) model.modules_ = std::move(modules);

@@ -29,6 +29,7 @@ class DryModel {  // thread-safe
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;
     Modalities modalities = Modalities::kBoth;
+    DecoderBorder decoder_border = DecoderBorder::kShift;
     bool untiled_decode = false;
     std::function<std::unique_ptr<ListingBackend>()> make_listing{};  // empty: plans list no one-time work
   };

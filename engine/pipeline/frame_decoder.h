@@ -5,8 +5,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/diffusion/latents.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/tiling.h"
@@ -38,13 +42,23 @@ class FrameDecoder {
   // naming the field, if the decoder cannot pad the size or the tiling does not fit the grid.
   virtual absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling) const = 0;
 
+  // Called between parts of the work of a long call, so that a run can end early: an error ends it.
+  using GoOn = absl::FunctionRef<absl::Status()>;
+
   // Returns what Decode reads of the whole clip: the latent itself, or something computed from it in exec.arena. Every
   // rank calls it once, before its first tile. latent: of the plan's grid, f32, in the transformer's normalised space.
-  virtual Tensor Features(Exec& exec, const TilePlan& plan, const Tensor& latent) const = 0;
-  // features: from Features   out: tile.OutputShape(colours()) f32, nominally in [-1, 1]; overshoots are not clamped.
-  // exec.dtype: of the activations. Temporaries come from exec.arena.
-  virtual void Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-                      Tensor out) const = 0;
+  // Fails with go_on's error.
+  virtual absl::StatusOr<Tensor> Features(Exec& exec, const TilePlan& plan, const Tensor& latent, GoOn go_on) const = 0;
+  // Returns the shapes [colours, frames, height, width] of the noise that decoding starts from, in the order in which
+  // it is drawn: none, one draw for the whole clip, or one for each tile of the plan.
+  virtual std::vector<Shape> NoiseDraws(const TilePlan& plan) const = 0;
+
+  // features: from Features   noise: the clip's or the tile's draw of NoiseDraws, standard normal, in host memory;
+  // empty if there is none, or if ops are only counted   out: tile.OutputShape(colours()) f32, nominally in [-1, 1];
+  // overshoots are not clamped. exec.dtype: of the activations. Temporaries come from exec.arena. Fails with go_on's
+  // error; `out` is then undefined.
+  virtual absl::Status Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
+                              absl::Span<const float> noise, GoOn go_on, Tensor out) const = 0;
 };
 
 }  // namespace kinora

@@ -340,8 +340,13 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
     if (sink_ != nullptr) KINORA_RETURN_IF_ERROR(sink_->Failure());
     return on_step(stage, done, nullptr);
   };
+  const auto work = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
+  const auto draws = static_cast<int64_t>(modules_.video->NoiseDraws(plan_.tiles).size());
+  const auto draw = [&](int64_t number, const Shape& shape, bool wanted) {
+    return noise_.OfDecoder(exec, {.draw = number, .draws = draws, .shape = shape, .wanted = wanted});
+  };
   return VideoDecodeStage(*modules_.video)
-      .Run(exec, plan_.tiles, latent, {.emit = emit, .progress = progress, .floats = inspected()});
+      .Run(exec, plan_.tiles, latent, draw, {.emit = emit, .progress = progress, .work = work, .floats = inspected()});
 }
 
 absl::Status Generation::DecodeAudio(Exec& exec) {

@@ -27,18 +27,26 @@ class WholeClip {
   explicit WholeClip(const FrameDecoder& decoder)
       : decoder_(decoder),
         plan_(decoder.Plan(LatentShape(decoder), Tiling{}).value()),
-        tile_{.time = plan_.time.data(), .height = plan_.height.data(), .width = plan_.width.data()} {}
+        tile_{.time = plan_.time.data(), .height = plan_.height.data(), .width = plan_.width.data()} {
+    NoiseSource source(kSeed + 1);
+    for (const Shape& draw : decoder.NoiseDraws(plan_)) {  // one at most
+      noise_.resize(draw.elements());
+      source.Fill(absl::MakeSpan(noise_));
+    }
+  }
   WholeClip(const WholeClip&) = delete;  // tile_ points into plan_
   Shape OutputShape() const { return tile_.OutputShape(decoder_.colours()); }
-  void Decode(Exec& exec, const Tensor& latent, const Tensor& out) const {
+  absl::Status Decode(Exec& exec, const Tensor& latent, const Tensor& out) const {
     const ArenaScope scope(exec.arena);
-    decoder_.Decode(exec, plan_, decoder_.Features(exec, plan_, latent), tile_, out);
+    KINORA_ASSIGN_OR_RETURN(const Tensor features, decoder_.Features(exec, plan_, latent, &absl::OkStatus));
+    return decoder_.Decode(exec, plan_, features, tile_, noise_, &absl::OkStatus, out);
   }
 
  private:
   const FrameDecoder& decoder_;
   const TilePlan plan_;
   const PlannedTile tile_;
+  std::vector<float> noise_;
 };
 
 // Returns [kCells, channels].
@@ -131,7 +139,7 @@ int64_t FitArenaBytes(DType dtype, const FrameDecoder& decoder) {
     const ArenaScope scope(exec.arena);
     const WholeClip clip(decoder);
     const Tensor latent = exec.arena.Alloc(DType::kF32, LatentShape(decoder));
-    clip.Decode(exec, latent, exec.arena.Alloc(DType::kF32, clip.OutputShape()));
+    KINORA_CHECK(clip.Decode(exec, latent, exec.arena.Alloc(DType::kF32, clip.OutputShape())).ok());
   });
 }
 
@@ -148,7 +156,7 @@ absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const FrameDecoder& decod
   for (int64_t draw = 0; draw < kDraws; ++draw) {
     const std::vector<float> cells = SmoothLatent(noise, channels);
     exec.ops.stream().CopyFromHost(cells.data(), latent);
-    clip.Decode(exec, latent, out);
+    KINORA_RETURN_IF_ERROR(clip.Decode(exec, latent, out));
     exec.ops.stream().CopyToHost(out, pixels.data());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     const std::vector<double> colours = CellColours(pixels, out.shape());

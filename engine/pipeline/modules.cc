@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/config/family_defaults.h"
 #include "engine/pipeline/convolution_decoder.h"
+#include "engine/pipeline/diffusion_decoder.h"
 #include "engine/request/upscaling.h"
 
 namespace kinora {
@@ -140,16 +141,26 @@ DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
           .terminal = scheduler.terminal.value_or(0.1)};
 }
 
+absl::StatusOr<std::unique_ptr<FrameDecoder>> LoadDecoder(WeightLoader weights, const VideoDecoderConfig& config,
+                                                          DecoderBorder border) {
+  if (config.diffusion) {
+    KINORA_ASSIGN_OR_RETURN(DiffusionVideoDecoder decoder,
+                            DiffusionVideoDecoder::Load(std::move(weights), config, {.border = border}));
+    return std::make_unique<DiffusionDecoder>(std::make_shared<DiffusionVideoDecoder>(std::move(decoder)));
+  }
+  KINORA_ASSIGN_OR_RETURN(VideoDecoder decoder, VideoDecoder::Load(std::move(weights), config));
+  return std::make_unique<ConvolutionDecoder>(std::make_shared<VideoDecoder>(std::move(decoder)));
+}
+
 // Loads the video modules.
-absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, Modules& modules) {
+absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, DecoderBorder border, Modules& modules) {
   for (const auto& [name, wanted, loaded] :
        {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
         {"temporal_upsampler", &config.temporal_upsampler, &modules.temporal_upsampler}}) {
     if (!wanted->has_value()) continue;
     KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
   }
-  KINORA_ASSIGN_OR_RETURN(VideoDecoder decoder, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
-  modules.video = std::make_unique<ConvolutionDecoder>(std::make_shared<VideoDecoder>(std::move(decoder)));
+  KINORA_ASSIGN_OR_RETURN(modules.video, LoadDecoder(root.Under("vae"), config.video_decoder, border));
   if (!config.video_encoder.unavailable.empty()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(modules.video_encoder, VideoEncoder::Load(root.Under("vae"), config.video_encoder));
   return absl::OkStatus();
@@ -184,7 +195,7 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
                           Transformer::Load(root.Under("transformer"), config.transformer, options.modalities));
   on_phase("load autoencoders");
   if (options.modalities == Modalities::kBoth) {
-    KINORA_RETURN_IF_ERROR(LoadPicture(root, config, modules));
+    KINORA_RETURN_IF_ERROR(LoadPicture(root, config, options.decoder_border, modules));
   }
   if (!options.rank_zero) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));

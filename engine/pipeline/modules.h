@@ -11,6 +11,7 @@
 #include "engine/diffusion/latents.h"
 #include "engine/model/audio_decoder.h"
 #include "engine/model/audio_encoder.h"
+#include "engine/model/decoder_border.h"
 #include "engine/model/duration_head.h"
 #include "engine/model/latent_upsampler.h"
 #include "engine/model/mel_front_end.h"
@@ -29,8 +30,9 @@ struct Modules {
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     std::shared_ptr<FactorCache> lora_cache;
     int64_t text_cache_bytes = 0;
-    Residence text_encoder = Residence::kResident;  // of Gemma's weights, which are most of the text encoder
-    Modalities modalities = Modalities::kBoth;      // kSound: no video modules, for requests for sound only
+    Residence text_encoder = Residence::kResident;         // of Gemma's weights, which are most of the text encoder
+    Modalities modalities = Modalities::kBoth;             // kSound: no video modules, for requests for sound only
+    DecoderBorder decoder_border = DecoderBorder::kShift;  // of the diffusion decoder
     // False: no duration head, audio encoder, audio decoder or vocoder, which only rank 0 runs.
     bool rank_zero = true;
   };

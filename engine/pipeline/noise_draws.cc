@@ -1,6 +1,7 @@
 #include "engine/pipeline/noise_draws.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "engine/base/status_macros.h"
@@ -121,6 +122,21 @@ absl::StatusOr<PerModality<GivenStepNoise>> NoiseDraws::OfSamplers(const StagePl
     }
   }
   return given;
+}
+
+absl::StatusOr<Floats> NoiseDraws::OfDecoder(Exec& exec, const DecoderDraw& decoder) {
+  const std::string name = DecoderNoiseName(decoder.draw, decoder.draws);
+  const Shape& shape = decoder.shape;
+  const HostArray* const given = plan_.request.noise.Find(name);
+  if (given != nullptr) KINORA_RETURN_IF_ERROR(CheckShape(name, *given, {1, shape[0], shape[1], shape[2], shape[3]}));
+  if (exec.ops.dry()) return Floats{};
+  if (!decoder.wanted || given != nullptr) source_.Skip(shape.elements());
+  if (!decoder.wanted) return Floats{};
+  if (given != nullptr) return given->values;
+  Floats drawn(shape.elements());
+  const std::vector<std::function<void()>> parts = source_.TakeInParts(absl::MakeSpan(drawn));
+  exec.backend.RunOnHost(static_cast<int64_t>(parts.size()), [&](int64_t part) { parts[part](); });
+  return drawn;
 }
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
 // The noise of a run: its initial latents, and the samplers' noise if the request gives it. Every rank draws all of it,
-// in the reference's order: within a stage first video, then appended tokens, then audio.
+// in the reference's order: within a stage first video, then appended tokens, then audio; at last the decoder's.
 #ifndef KINORA_ENGINE_PIPELINE_NOISE_DRAWS_H_
 #define KINORA_ENGINE_PIPELINE_NOISE_DRAWS_H_
 
@@ -11,6 +11,7 @@
 #include "engine/config/model_config.h"
 #include "engine/diffusion/noise.h"
 #include "engine/diffusion/sampler.h"
+#include "engine/parallel/exec.h"
 #include "engine/pipeline/run_plan.h"
 
 namespace kinora {
@@ -28,6 +29,15 @@ class NoiseDraws {
   // Returns the noise that the request gives in place of the samplers' own in the stage of the last Begin. Fails like
   // Begin.
   absl::StatusOr<PerModality<GivenStepNoise>> OfSamplers(const StagePlan& stage) const;
+  // Returns the decoder's next draw (FrameDecoder::NoiseDraws), number `draw` of `draws`, after those of all stages. A
+  // draw that is not wanted uses up its random bits and returns nothing. Given noise replaces what was drawn. Uses the
+  // host's threads. If ops are only counted, it only checks the shape. Fails like Begin.
+  struct DecoderDraw {
+    int64_t draw = 0, draws = 0;
+    Shape shape;
+    bool wanted = false;
+  };
+  absl::StatusOr<std::vector<float>> OfDecoder(Exec& exec, const DecoderDraw& decoder);
 
  private:
   // Returns the given noise, packed, one draw after the other; empty if it is not given or has no elements.

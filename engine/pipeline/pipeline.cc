@@ -42,6 +42,7 @@ DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits
           .text_cache_bytes = options.text_cache_bytes,
           .text_encoder = options.text_encoder,
           .modalities = options.modalities,
+          .decoder_border = options.decoder_border,
           .untiled_decode = options.untiled_decode};
 }
 
@@ -225,6 +226,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
                                  .text_cache_bytes = options.text_cache_bytes,
                                  .text_encoder = options.text_encoder,
                                  .modalities = options.modalities,
+                                 .decoder_border = options.decoder_border,
                                  .rank_zero = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::LoadFrom(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.DryFor(*backend, options, mesh));

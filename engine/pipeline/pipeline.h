@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/config/model_config.h"
+#include "engine/model/decoder_border.h"
 #include "engine/ops/backend.h"
 #include "engine/ops/clean_weights.h"
 #include "engine/parallel/mesh.h"
@@ -62,6 +63,8 @@ struct PipelineOptions {
   bool inputs = true;
   // kSound: the video modules are not loaded, and every request must be for sound only.
   Modalities modalities = Modalities::kBoth;
+  // What the diffusion decoder's windows read beyond the left and right border.
+  DecoderBorder decoder_border = DecoderBorder::kShift;
   // True: clips are decoded whole (Tiling{}) instead of in the default tiles. Other pixels, fewer operations, more
   // memory, and no share of the decoder's work for ranks other than 0.
   bool untiled_decode = false;

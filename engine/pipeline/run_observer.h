@@ -43,7 +43,8 @@ class RunObserver {
   virtual bool WantsResumePoint(const Progress& /*progress*/) { return false; }
   // The device has nothing to do until this returns.
   virtual void OnResumePoint(ResumePoint&& /*point*/) {}
-  // Called during work that has no steps: after each weight when LoRAs are applied.
+  // Called during work that has no steps: after each weight when LoRAs are applied, between the parts of a tile when a
+  // diffusion decoder makes frames.
   virtual absl::Status OnWork() { return absl::OkStatus(); }
 
   // For inspection (`kinora-render --dump`). True: Intermediate and FloatFrames are called; the run may be slower.

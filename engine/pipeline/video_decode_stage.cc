@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
@@ -23,18 +24,31 @@ std::vector<PlannedTile> TilesOf(const TilePlan& plan, size_t t) {
 
 }  // namespace
 
-void VideoDecodeStage::DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& features,
-                                   absl::Span<const PlannedTile> tiles, FrameBlender* blender) const {
+// Draws the noise of a round. A draw for the whole clip is that of its first round.
+absl::Status VideoDecodeStage::Noise::Take(absl::Span<const PlannedTile> tiles, size_t mine) {
+  const auto count = static_cast<int64_t>(draws.size());
+  for (size_t i = 0; i < tiles.size() && next < count; ++i, ++next) {
+    const bool wanted = count == 1 || i == mine;
+    KINORA_ASSIGN_OR_RETURN(std::vector<float> drawn, draw(next, draws[next], wanted));
+    if (wanted) values = std::move(drawn);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VideoDecodeStage::DecodeRound(Exec& exec, Shared& shared, absl::Span<const PlannedTile> tiles,
+                                           Noise& noise) const {
   const size_t mine = exec.mesh.world().rank();
+  KINORA_RETURN_IF_ERROR(noise.Take(tiles, mine));
   int64_t largest = 0;
   for (const PlannedTile& tile : tiles) largest = std::max(largest, ElementsOf(tile));
   ArenaScope scope(exec.arena);
   const Tensor decoded = scope.Alloc(DType::kF32, {largest});
-  if (mine < tiles.size()) {
+  if (mine < tiles.size() && shared.ended.ok()) {
     const Tensor out(DType::kF32, tiles[mine].OutputShape(decoder_.colours()), decoded.raw());
-    decoder_.Decode(exec, plan, features, tiles[mine], out);
+    shared.ended = decoder_.Decode(exec, shared.plan, shared.features, tiles[mine], noise.values, shared.go_on, out);
   }
-  AddRound(exec, decoded, tiles, blender);
+  AddRound(exec, decoded, tiles, shared.blender);
+  return absl::OkStatus();
 }
 
 // decoded: this rank's tile, if it has one. All tiles of a round have the same frames. Rank 0 gathers them a few frames
@@ -74,7 +88,7 @@ void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<co
   }
 }
 
-absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& latent,
+absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& latent, DrawNoise draw_noise,
                                    const Follower& follower) const {
   KINORA_CHECK(plan.grid == decoder_.GridOf(latent.shape())) << latent.shape().ToString();
   const auto ranks = static_cast<int64_t>(exec.mesh.world().size());
@@ -91,20 +105,33 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
     blender.emplace(exec, plan, options, device, host);
   }
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return follower.progress(0, plan.tiles()); }));
+  const auto go_on = [&]() -> absl::Status {
+    if (exec.ops.dry()) return absl::OkStatus();
+    if (exec.ops.stream().asynchronous()) KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
+    return exec.mesh.world().rank() == 0 ? follower.work() : absl::OkStatus();
+  };
+  Shared shared{.plan = plan, .blender = blender.has_value() ? &*blender : nullptr, .go_on = go_on};
   const auto on_round = [&](int64_t round) -> absl::Status {
+    KINORA_RETURN_IF_ERROR(shared.ended);
     const int64_t t = round / rounds, of_group = round % rounds + 1;
     if (of_group == rounds) KINORA_RETURN_IF_ERROR(blender->EmitGroup(t, follower.emit));
     return follower.progress(t * tiles_of_group + std::min(of_group * ranks, tiles_of_group), plan.tiles());
   };
-  const Tensor features = decoder_.Features(exec, plan, latent);
+  const absl::StatusOr<Tensor> features = decoder_.Features(exec, plan, latent, go_on);
+  if (features.ok()) {
+    shared.features = *features;
+  } else {
+    shared.ended = features.status();
+  }
+  Noise noise{.draws = decoder_.NoiseDraws(plan), .draw = draw_noise};
   StepGate gate(exec, on_round, ahead, "tiles");
-  FrameBlender* const frames = blender.has_value() ? &*blender : nullptr;
   for (size_t t = 0; t < plan.time.size(); ++t) {
     const std::vector<PlannedTile> tiles = TilesOf(plan, t);
-    if (frames != nullptr) frames->Begin(t);
+    if (shared.blender != nullptr) shared.blender->Begin(t);
     for (int64_t first = 0; first < tiles_of_group; first += ranks) {
-      DecodeRound(exec, plan, features, absl::MakeConstSpan(tiles).subspan(first, ranks), frames);
-      if (frames != nullptr && first + ranks >= tiles_of_group) frames->Finish(t);
+      const auto round = absl::MakeConstSpan(tiles).subspan(first, ranks);
+      KINORA_RETURN_IF_ERROR(DecodeRound(exec, shared, round, noise));
+      if (shared.blender != nullptr && first + ranks >= tiles_of_group) shared.blender->Finish(t);
       KINORA_RETURN_IF_ERROR(gate.Pass());
     }
   }

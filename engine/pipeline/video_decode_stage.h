@@ -27,22 +27,47 @@ class VideoDecodeStage {
     FrameBlender::Emit emit;  // gets every frame of the clip once, in order
     // Called before the first tile and after each round of tiles (one per rank); the last call has done == total.
     absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress;
+    // Called between parts of a tile's work.
+    absl::FunctionRef<absl::Status()> work;
     bool floats = false;  // provide DecodedFrames::rgb; slower
   };
+
+  // Returns the decoder's draw of noise `draw` (FrameDecoder::NoiseDraws), of this shape, or nothing if it is not
+  // wanted here. Called on every rank once per draw, in order. All ranks must return the same status.
+  using DrawNoise =
+      absl::FunctionRef<absl::StatusOr<std::vector<float>>(int64_t draw, const Shape& shape, bool wanted)>;
 
   // decoder must outlive the stage.
   explicit VideoDecodeStage(const FrameDecoder& decoder) : decoder_(decoder) {}
 
   // latent: [F', H', W', C] f32 in the transformer's normalised space. plan: the decoder's for that shape. Every
   // rank of exec.mesh.world() must call it with the same latent. Fails with Internal, naming the frame, if a pixel is
-  // not a number. If the follower ends the run, the other ranks return Cancelled at the same tile, and the group stays
-  // usable. A device with its own memory decodes one round ahead of the follower (unless `floats`).
-  absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, const Follower& follower) const;
+  // not a number, or with draw_noise's status. If the follower ends the run, the other ranks return Cancelled at the
+  // same tile, and the group stays usable. A device with its own memory decodes one round ahead of the follower (unless
+  // `floats`).
+  absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, DrawNoise draw_noise,
+                   const Follower& follower) const;
 
  private:
-  // tiles: those of one round, at most one per rank. blender: null on ranks other than 0.
-  void DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& features, absl::Span<const PlannedTile> tiles,
-                   FrameBlender* blender) const;
+  // The noise of a run: what has been drawn, and what is still to be drawn.
+  // What the tiles of a run share.
+  struct Shared {
+    const TilePlan& plan;
+    Tensor features;
+    FrameBlender* blender;  // null on ranks other than 0
+    FrameDecoder::GoOn go_on;
+    absl::Status ended{};  // go_on's error. The rank then decodes no more, but takes part in what follows
+  };
+  struct Noise {
+    std::vector<Shape> draws;
+    DrawNoise draw;
+    int64_t next = 0;
+    std::vector<float> values{};  // this rank's tile's, or the clip's
+    absl::Status Take(absl::Span<const PlannedTile> tiles, size_t mine);
+  };
+
+  // tiles: those of one round, at most one per rank.
+  absl::Status DecodeRound(Exec& exec, Shared& shared, absl::Span<const PlannedTile> tiles, Noise& noise) const;
   void AddRound(Exec& exec, const Tensor& decoded, absl::Span<const PlannedTile> tiles, FrameBlender* blender) const;
   int64_t ElementsOf(const PlannedTile& tile) const { return tile.OutputShape(decoder_.colours()).elements(); }
 

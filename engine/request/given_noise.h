@@ -21,6 +21,11 @@ struct HostArray {  // float32, row-major
 //
 //   video_noise [1, C, F', H', W']   video_noise_appended [1, n, C]   audio_noise [1, 8, T', 16]
 //
+//   decoder_noise [1, colours, frames, height, width]
+//
+// decoder_noise: of a decoder that draws noise, for the picture that it makes, which is larger than a small clip. In
+// several tiles: decoder_noise_tile0, decoder_noise_tile1, …, in the plan's order.
+//
 // The suffix `_substep` or `_step` names the noise that a stochastic sampler adds in the middle or at the end of its
 // steps; its first dimension is draws instead of 1. A final `_stage2` means the second stage.
 struct NoiseDraw {
@@ -30,9 +35,12 @@ struct NoiseDraw {
   int stage = 1;  // 1 or 2
 };
 std::string NoiseName(const NoiseDraw& draw);
-// The names of all draws that a run may make.
+// The names of all draws that the denoising stages of a run may make.
 std::vector<std::string> NoiseNames();
-// Whether `name` is a draw's: one of NoiseNames, or of a draw that no recipe of this build makes.
+// The name of the decoder's draw `draw` of `draws`.
+std::string DecoderNoiseName(int64_t draw, int64_t draws);
+bool IsDecoderNoiseName(std::string_view name);
+// Whether `name` is a draw's: one of NoiseNames, the decoder's, or of a draw that no recipe of this build makes.
 bool IsNoiseName(std::string_view name);
 
 struct GivenNoise {

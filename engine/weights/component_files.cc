@@ -273,9 +273,13 @@ std::set<std::string> ComponentsOf(const std::vector<ComponentFile>& files) {
 // Forms that this build cannot run, which a folder may hold beside those that it can.
 bool IsUnusable(const ComponentFile& file) {
   return AnyTensor(file.shards, [](std::string_view name) {
-    return name.ends_with(".weight_scale_2") || name.ends_with(".comfy_quant") ||
-           name.find("decoder.det_stages.") != std::string_view::npos;  // the diffusion decoder
+    return name.ends_with(".weight_scale_2") || name.ends_with(".comfy_quant");
   });
+}
+
+bool HasDiffusionDecoder(const ComponentFile& file) {
+  return AnyTensor(file.shards,
+                   [](std::string_view name) { return name.find("decoder.det_stages.") != std::string_view::npos; });
 }
 
 // Whether the file's name says that it is of the other kind.
@@ -300,6 +304,7 @@ absl::Status ChooseAmong(const std::string& folder, ModelFiles::Kind kind, std::
       std::erase_if(having, [&](const ComponentFile* file) { return !Has(*file, component); });
     };
     prefer(IsUnusable);
+    if (component == "vae") prefer(HasDiffusionDecoder);  // the convolution decoder is the default
     if (component == "transformer" || component == "connectors") {
       prefer([&](const ComponentFile& file) { return IsOfOtherKind(file, kind); });
     }

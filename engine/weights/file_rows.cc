@@ -96,6 +96,10 @@ absl::Status ReadConvRows(const LocatedTensor& tensor, const ConvSpec& spec, DTy
 
 int64_t FileChannel(const ChannelOrder& order, int64_t out, int64_t wanted) {
   const SpaceTime& f = order.factor;
+  if (wanted < order.paired) {
+    const int64_t half = order.head_width / 2, in_head = wanted % order.head_width;
+    return wanted - in_head + in_head % half * 2 + in_head / half;
+  }
   const int64_t channels = out / f.product();
   const int64_t c = wanted % channels;
   wanted /= channels;

@@ -97,6 +97,8 @@ constexpr std::string_view kUnread[] = {
     "vae.encoder.",
     "vae.per_channel_statistics.mean-of-stds",  // and mean-of-stds_over_std-of-means
     "vae.per_channel_statistics.channel",
+    "vae.decoder.type_emb",  // of the diffusion decoder: marks keyframes (ltx_core 1.3.0)
+    "vae.decoder.coarse_",
     "audio_vae.encoder.",
     "audio_vae.per_channel_statistics.mean-of-stds",
     "audio_vae.per_channel_statistics.channel",

@@ -24,16 +24,19 @@ struct WeightSpec {  // one linear layer, or several of one shape stacked becaus
   std::optional<DType> precision = {};  // absent: the loader's
 };
 
-// The wanted order of a convolution's output channels, if they are moved to space-time afterwards.
+// The wanted order of a convolution's output channels, if they are moved to space-time afterwards, or rotated.
 struct ChannelOrder {
   SpaceTime factor;  // file: (c, time, height, width); wanted, as Ops::DepthToSpace reads: (time, height, width, c)
   bool width_before_height = false;  // file: (c, time, width, height): the patches of the video VAE
+  // The first `paired` channels are heads of `head_width`. File: the members of a pair are neighbours; wanted, as
+  // Ops::NormRope reads: a head's first members, then its second ones.
+  int64_t paired = 0, head_width = 0;
 };
 
 struct ConvSpec {
   int64_t out = 0;
   int64_t in = 0;
-  Shape kernel;  // {k}, {kh, kw} or {kt, kh, kw}; the file has [out, in, kernel…], Ops gets [out, taps, in]
+  Shape kernel;  // {}, {k}, {kh, kw} or {kt, kh, kw}; the file has [out, in, kernel…], Ops gets [out, taps, in]
   bool bias = true;
   ChannelOrder order = {};
   int64_t kept = 0;  // loads this many output channels, the file's first; 0: all. Not with an order.

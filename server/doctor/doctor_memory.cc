@@ -29,6 +29,7 @@ std::vector<Row> PlanOf(const Patient& patient, const v1::GroupConfig& group) {
   if (!worker.device().empty()) flags.insert(flags.end(), {"--device", worker.device()});
   if (!worker.ranks().empty()) flags.insert(flags.end(), {"--ranks", worker.ranks()});
   if (worker.untiled_decode()) flags.emplace_back("--untiled-decode");
+  if (!worker.decoder_border().empty()) flags.insert(flags.end(), {"--decoder-border", worker.decoder_border()});
   const auto planned = RunProgram(patient.folder + "/kinora-render", flags, kPatience);
   if (!planned.ok() || planned->exit_status != 0) return {};
   const auto json = nlohmann::json::parse(planned->out, nullptr, /*allow_exceptions=*/false);

@@ -39,10 +39,14 @@ absl::StatusOr<GivenNoise> ReadNoiseFile(const std::string& path) {
     if (tensor == nullptr) continue;
     KINORA_ASSIGN_OR_RETURN(noise.draws[name], ReadArray(*file, *tensor));
   }
+  for (const TensorInfo& tensor : file->tensors()) {
+    if (!IsDecoderNoiseName(tensor.name)) continue;
+    KINORA_ASSIGN_OR_RETURN(noise.draws[tensor.name], ReadArray(*file, tensor));
+  }
   const auto names_noise = [](const TensorInfo& tensor) { return IsNoiseName(tensor.name); };
   if (std::none_of(file->tensors().begin(), file->tensors().end(), names_noise)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": contains no noise tensor; known names: ", absl::StrJoin(NoiseNames(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": contains no noise tensor; known names: ",
+                                                   absl::StrJoin(NoiseNames(), ", "), ", ", DecoderNoiseName(0, 1)));
   }
   return noise;
 }

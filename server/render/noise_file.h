@@ -9,9 +9,9 @@
 
 namespace kinora {
 
-// Reads those tensors of a safetensors file that NoiseNames lists, widening bf16, f16 and f8, and ignores the others.
-// NotFound or InvalidArgument, naming the file and the tensor: an unsupported dtype, a value that is not finite, no
-// noise tensor. The pipeline checks the shapes, which depend on model and request.
+// Reads those tensors of a safetensors file that NoiseNames lists and those of the decoder's draws, widening bf16, f16
+// and f8, and ignores the others. NotFound or InvalidArgument, naming the file and the tensor: an unsupported dtype, a
+// value that is not finite, no noise tensor. The pipeline checks the shapes, which depend on model and request.
 absl::StatusOr<GivenNoise> ReadNoiseFile(const std::string& path);
 
 }  // namespace kinora

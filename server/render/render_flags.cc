@@ -85,6 +85,9 @@ constexpr FlagSpec kFlags[] = {
     {"untiled-decode", "",
      "decode the picture without tiles: fewer operations, more memory, and other pixels if it would have had several "
      "tiles"},
+    {"decoder-border", "shift|repeat",
+     "what the windows of LTX-2.5's diffusion decoder read beyond the left and right border: shift moves them inward, "
+     "repeat repeats the border's column, as the reference's pipelines do; default: shift"},
     {"trace", "FILE", "write a timeline of each rank's stages, steps and ops in Chrome trace format"},
     {"json", "", "print one line of JSON: seconds, memory, collectives, seed, file"},
     {"quiet", "", "do not show progress"},
@@ -92,7 +95,7 @@ constexpr FlagSpec kFlags[] = {
      "print memory and compute estimates for typical clips, or for the requested one; reads only file headers"},
     {"like", "NAME",
      "with --plan, instead of --model: plan for a released model without its files: ltx-2-19b, ltx-2.3-22b, "
-     "ltx-2.5-22b"},
+     "ltx-2.5-22b, ltx-2.5-22b-diffusion-decoder"},
     {"device-memory", "SIZE",
      "memory that --plan fits the model into, such as 80GB or 24GiB; for a GPU unless --device is cpu. The last line "
      "is the smallest size that works"},
@@ -239,6 +242,8 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
     return absl::InvalidArgumentError(line.operands()[0] + ": unexpected argument; see --help");
   options.processes = line.Has("processes");
   options.untiled_decode = line.Has("untiled-decode");
+  KINORA_ASSIGN_OR_RETURN(options.decoder_border,
+                          ParseDecoderBorder("--decoder-border", line.Get("decoder-border").value_or("")));
   options.plan = line.Has("plan");
   KINORA_RETURN_IF_ERROR(TakeModel(line, options));
   KINORA_RETURN_IF_ERROR(OfFlag("", TakeDevice(line, options)));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/base/command_line.h"
+#include "engine/model/decoder_border.h"
 #include "engine/ops/cuda_switches.h"
 #include "engine/parallel/mesh.h"
 #include "engine/weights/precision.h"
@@ -34,6 +35,7 @@ struct RenderOptions {
   bool processes = false;  // run each rank as a process
   int threads = 0;         // compute threads of all ranks together; 0: the machine's cores
   bool untiled_decode = false;
+  DecoderBorder decoder_border = DecoderBorder::kShift;
   bool json = false;
   bool quiet = false;
   std::string like{};         // a released model's name; only with plan, instead of `model`

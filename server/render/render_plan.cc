@@ -62,6 +62,7 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
   pipeline.device = options.device;
   pipeline.precision = options.precision;
   pipeline.untiled_decode = options.untiled_decode;
+  pipeline.decoder_border = options.decoder_border;
   if (options.generation.audio_only()) pipeline.modalities = Modalities::kSound;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   pipeline.threads = std::max(1, threads / options.mesh.ranks());

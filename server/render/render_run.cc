@@ -92,6 +92,7 @@ absl::Status Prepare(Job& job) {
   job.pipeline.precision = options.precision;
   job.pipeline.cuda = options.cuda;
   job.pipeline.untiled_decode = options.untiled_decode;
+  job.pipeline.decoder_border = options.decoder_border;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
   // Not before a fork: a device that was queried before does not survive it.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/decoder_border.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/text/tokenizer.h"
 #include "engine/weights/lora.h"
@@ -36,6 +37,7 @@ absl::StatusOr<ModelOptions> ReadModelOptions(const v1::WorkerConfig& config) {
   read.pipeline.lora_cache = std::make_shared<FactorCache>(config.lora_cache_bytes());
   read.pipeline.threads = std::max(1, threads / shape->ranks());
   read.pipeline.untiled_decode = config.untiled_decode();
+  KINORA_ASSIGN_OR_RETURN(read.pipeline.decoder_border, ParseDecoderBorder("decoder_border", config.decoder_border()));
   return read;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/decoder_border.h"
 #include "engine/parallel/agree.h"
 #include "engine/request/defaults.h"
 #include "server/decode/input_reader.h"
@@ -90,6 +91,7 @@ absl::StatusOr<ModelDigests::Map> PipelineModel::FillReady(const v1::WorkerConfi
   ready_.set_precision(options.precision.ToString());
   ready_.set_device(options.device);
   ready_.set_untiled_decode(options.untiled_decode);
+  ready_.set_decoder_border(std::string(NameOf(options.decoder_border)));
   KINORA_ASSIGN_OR_RETURN(const std::string machine, MachineOf(options.device, options.cuda));
   KINORA_ASSIGN_OR_RETURN(const std::vector<std::string> machines, ranks_.FromEveryRank("machine", machine));
   machine_ = JoinMachines(machines);

@@ -54,6 +54,7 @@ RunFingerprint FingerprintOf(const PreparedRun& run, const FingerprintedWorker& 
       {"device", worker.machine},
       {"precision", ready.precision()},
       {"tile plan", run.plan.tiles.ToString()},
+      {"decoder border", ready.decoder_border()},
   };
   for (const auto& [name, digest] : ready.model().digests()) {
     if (!absl::StartsWith(name, "lora/")) fingerprint[absl::StrCat("file ", name)] = digest;

@@ -20,7 +20,7 @@ struct FingerprintedWorker {
 };
 
 // Covers the effective request, which names its inputs by their digests; the model's files; the LoRAs of each stage
-// with their strengths; the build, the mesh, the machine, the precision and the decoder's tiles. The container,
+// with their strengths; the build, the mesh, the machine, the precision, the decoder's tiles and border. The container,
 // previews and everything else in Output are left out, because latents do not depend on them. So is the number of
 // threads: the bits on a CPU do not depend on it.
 RunFingerprint FingerprintOf(const PreparedRun& run, const FingerprintedWorker& worker);

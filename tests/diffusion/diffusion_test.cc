@@ -18,6 +18,36 @@ using Json = nlohmann::json;
 
 Json Parameters(const Golden& golden) { return Json::parse(golden.metadata("parameters")); }
 
+TEST(NoiseThatIsSkipped, LeavesTheGeneratorAsNoiseThatIsDrawn) {
+  for (const int count : {1, 3, 15, 16, 17, 31, 32, 1000}) {
+    NoiseSource drawn(5), skipped(5);
+    std::vector<float> values(count), a(21), b(21), c(3), d(3);
+    drawn.Fill(absl::MakeSpan(values));
+    skipped.Skip(count);
+    drawn.Fill(absl::MakeSpan(c));  // may use the spare value of a small draw
+    skipped.Fill(absl::MakeSpan(d));
+    EXPECT_EQ(c, d) << count;
+    drawn.Fill(absl::MakeSpan(a));
+    skipped.Fill(absl::MakeSpan(b));
+    EXPECT_EQ(a, b) << count;
+  }
+}
+
+TEST(NoiseInParts, HasTheBitsOfOneDraw) {
+  for (const int count : {7, 16, 100, 1 << 20, (1 << 21) - 1, 1 << 21, (3 << 20) + 5, (4 << 20) + 16}) {
+    NoiseSource whole(9), parts(9);
+    std::vector<float> a(count), b(count), next_a(33), next_b(33);
+    whole.Fill(absl::MakeSpan(a));
+    auto tasks = parts.TakeInParts(absl::MakeSpan(b));
+    for (auto task = tasks.rbegin(); task != tasks.rend(); ++task) (*task)();
+    EXPECT_TRUE(a == b) << count;
+    EXPECT_EQ(tasks.size(), static_cast<size_t>(std::max(1, count >> 20))) << count;
+    whole.Fill(absl::MakeSpan(next_a));
+    parts.Fill(absl::MakeSpan(next_b));
+    EXPECT_EQ(next_a, next_b) << count;
+  }
+}
+
 TEST(NoiseSource, DrawsWhatTorchDrawsToFourUlp) {
   Golden golden("noise");
   int values = 0;

@@ -68,6 +68,27 @@ TEST(SeparateFilesOnRanks, ChooseTheSameLengthAndMakeTheSameClip) {
   EXPECT_EQ(ReadFile(directory.File("served.mp4")), RenderedFrom(directory, flags));
 }
 
+// The file of the diffusion decoder in place of the other one, on ranks that are processes.
+TEST(SeparateFilesOnRanks, MakeTheClipOfTheDiffusionDecoder) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("kinora.textproto");
+  const std::string decoder = absl::StrCat("video_vae=", kFolder, "/vae/ltx-2.5-tiny-video-vae.safetensors");
+  WriteFile(path, absl::StrCat("groups { id: 'pair' processes: 2 worker { model: '", kFolder, "' model: '", decoder,
+                               "' model: 'kind=distilled' model_id: 'tiny' device: '", Device(),
+                               "' precision: 'f32' threads: 2 http_address: '' ranks: 'tokens=2' "
+                               "decoder_border: 'repeat' } }\n"));
+  Server server(directory, {.binary = KINORA_WORKER_BINARY, .flags = {}});
+  server.Start(true, {absl::StrCat("--config=", path)});
+  std::vector<std::string> flags = {"--recipe=DISTILLED", "--width=128", "--height=96", "--frames=9"};
+  const Result made = RunToEnd(server.Generate(kPrompt, directory.File("served.mp4"), flags));
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::string served = ReadFile(directory.File("served.mp4"));
+  for (const std::string& flag : {"--model=" + decoder, std::string("--decoder-border=repeat")}) flags.push_back(flag);
+  EXPECT_EQ(served, RenderedFrom(directory, flags));
+  flags.back() = "--decoder-border=shift";
+  EXPECT_NE(served, RenderedFrom(directory, flags));
+}
+
 // 120 frames per second, so that the 0.23 s that the model predicts are more than one frame.
 TEST_F(SeparateFiles, ChooseTheLengthOfAClip) {
   server_.Start();

@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "engine/config/config_reader.h"
 #include "engine/model/audio_decoder.h"
+#include "engine/model/diffusion_video_decoder.h"
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
@@ -37,7 +38,13 @@ void LoadDry(const ModelConfig& config) {
       (void)TextEncoder::Load(root, *config.gemma, config.connector, nullptr, {.cache_bytes = 0});
     }
   }
-  (void)VideoDecoder::Load(root.Under("vae"), config.video_decoder);
+  if (const auto& diffusion = config.video_decoder.diffusion) {
+    int64_t blocks = diffusion->denoiser.blocks;
+    for (const auto& stage : diffusion->stages) blocks += stage.blocks;
+    if (blocks <= 64) (void)DiffusionVideoDecoder::Load(root.Under("vae"), config.video_decoder, {});
+  } else {
+    (void)VideoDecoder::Load(root.Under("vae"), config.video_decoder);
+  }
   (void)AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder);
   (void)Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder);
 }

@@ -32,8 +32,6 @@ struct Gap {
   const char* rejection;
 };
 constexpr Gap kGaps[] = {
-    {"the diffusion decoder of LTX-2.5", "engine/config/config_lightricks.cc",
-     "give the file of the convolution decoder"},
     {"reference videos", "engine/weights/lora.cc", "reference videos are not available yet"},
     {"interleaved rotation", "engine/model/connector.cc", "of the connectors: not available yet"},
     {"timestep-conditioned video decoders", "engine/model/video_decoder.cc", "timestep_conditioning is not available"},

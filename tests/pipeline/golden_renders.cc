@@ -188,6 +188,7 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
     return parameters.contains(name) ? root + parameters[name].get<std::string>() : "";
   };
   options.files.text_encoder = file("text_encoder");
+  options.files.video_vae = file("video_vae");
   options.files.distilled_lora = file("distilled_lora");
   options.files.spatial_upsampler = file("spatial_upsampler");
   if (parameters.contains("upsampler_case")) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/status_macros.h"
+#include "engine/diffusion/noise.h"
 #include "tests/pipeline/golden_renders.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/ranks.h"
@@ -19,10 +20,10 @@ using testing::Combine;
 using testing::HasSubstr;
 using testing::ValuesIn;
 
-constexpr const char* kCases[] = {"pipeline_2_5_one_stage",       "pipeline_2_5_distilled_two_stage",
-                                  "pipeline_2_5_distilled_image", "pipeline_2_5_hq_image",
-                                  "pipeline_2_5_keyframes",       "pipeline_2_5_retake",
-                                  "pipeline_2_5_sound",           "pipeline_2_5_sound_alone"};
+constexpr const char* kCases[] = {
+    "pipeline_2_5_one_stage", "pipeline_2_5_distilled_two_stage", "pipeline_2_5_distilled_image",
+    "pipeline_2_5_hq_image",  "pipeline_2_5_keyframes",           "pipeline_2_5_retake",
+    "pipeline_2_5_sound",     "pipeline_2_5_sound_alone",         "pipeline_2_5_diffusion_decoder"};
 
 class Ltx25Pipeline : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
 INSTANTIATE_TEST_SUITE_P(On, Ltx25Pipeline, Combine(ValuesIn(kCases), ValuesIn(Backends())), [](const auto& info) {
@@ -114,6 +115,32 @@ TEST(Ltx25LengthOnRanks, ACancelledChoiceEndsOnAllRanksWhichCanGoOn) {
         return run.pipeline->ChooseFrames(run.plan, nullptr);
       });
   EXPECT_THAT(frames, testing::Each(25)) << "at least one second";
+}
+
+// Noise that is given for the decoder alone leaves the latents as they are.
+TEST(Ltx25DecoderNoise, TakesThePlaceOfTheSeedsDraw) {
+  Golden golden("pipeline_2_5_diffusion_decoder");
+  const PipelineOptions options = OptionsOf(golden, DType::kF32);
+  const auto rendered = [&](const GenerationRequest& request) {
+    ClipRecorder clip;
+    EXPECT_THAT(RenderOn(Cpu(), options, *Mesh::Single(), request, clip), IsOk());
+    return clip;
+  };
+  GenerationRequest request = RequestOf(golden);
+  const ClipRecorder drawn = rendered(request);
+  NoiseSource source(request.seed);
+  std::vector<float> video(8 * 2 * 1 * 2), audio(8 * 9 * 16), decoder(3 * 17 * 96 * 96);
+  for (std::vector<float>* draw : {&video, &audio, &decoder}) source.Fill(absl::MakeSpan(*draw));
+  request.noise.draws["decoder_noise"] = {.shape = {1, 3, 17, 96, 96}, .values = decoder};
+  EXPECT_EQ(rendered(request).frames_, drawn.frames_);
+  for (float& value : request.noise.draws["decoder_noise"].values) value = -value;
+  const ClipRecorder other = rendered(request);
+  EXPECT_NE(other.frames_, drawn.frames_);
+  EXPECT_EQ(other.values_, drawn.values_);
+  request.noise.draws["decoder_noise"] = {.shape = {1, 3, 9, 32, 64}, .values = std::vector<float>(3 * 9 * 32 * 64)};
+  EXPECT_THAT(Pipeline::Plan(options, *Mesh::Single(), request).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("decoder_noise: shape [1, 3, 9, 32, 64], but this request needs [1, 3, 17, 96, 96]")));
 }
 
 TEST(Ltx25Files, AreNamedWhenOneIsMissing) {

@@ -58,6 +58,8 @@ class DeviceLatent {
   Tensor tensor_;
 };
 
+absl::StatusOr<std::vector<float>> NoNoise(int64_t, const Shape&, bool) { return std::vector<float>(); }
+
 struct StageMemory {
   int64_t device = 0;  // in exec.arena
   int64_t host = 0;
@@ -74,8 +76,8 @@ absl::StatusOr<StageMemory> MemoryFor(const FrameDecoder& decoder, std::optional
   const auto nothing = [](auto&&...) { return absl::OkStatus(); };
   const VideoDecodeStage stage(decoder);
   KINORA_ASSIGN_OR_RETURN(const TilePlan plan, decoder.Plan(latent, tiling));
-  KINORA_RETURN_IF_ERROR(
-      stage.Run(exec, plan, Tensor(DType::kF32, latent, nullptr), {.emit = nothing, .progress = nothing}));
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, plan, Tensor(DType::kF32, latent, nullptr), NoNoise,
+                                   {.emit = nothing, .progress = nothing, .work = &absl::OkStatus}));
   return StageMemory{.device = device.peak(), .host = host.peak()};
 }
 
@@ -91,8 +93,8 @@ absl::Status Decode(LoadedVideoDecoder& loaded, std::optional<Tiling> tiling, co
   const VideoDecodeStage stage(decoder);
   const DeviceLatent on_device(loaded.backend(), latent);
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
-  absl::Status status = stage.Run(exec, *decoder.Plan(latent.shape(), tiling), on_device.tensor(),
-                                  {.emit = emit, .progress = NoProgress, .floats = floats});
+  absl::Status status = stage.Run(exec, *decoder.Plan(latent.shape(), tiling), on_device.tensor(), NoNoise,
+                                  {.emit = emit, .progress = NoProgress, .work = &absl::OkStatus, .floats = floats});
   EXPECT_EQ(loaded.arena().peak(), memory->device);
   EXPECT_EQ(host.peak(), memory->host);
   return status;
@@ -202,7 +204,9 @@ TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
     if (done == all) --tiles_begun;
     return absl::OkStatus();
   };
-  ASSERT_THAT(stage.Run(exec, plan, latent.tensor(), {.emit = emit, .progress = progress}), IsOk());
+  ASSERT_THAT(
+      stage.Run(exec, plan, latent.tensor(), NoNoise, {.emit = emit, .progress = progress, .work = &absl::OkStatus}),
+      IsOk());
   EXPECT_EQ(next, 57);
   EXPECT_EQ(total, plan.tiles());
   EXPECT_EQ(tiles_begun, plan.tiles());
@@ -286,8 +290,8 @@ absl::StatusOr<Clip> DecodeOnRank(const TestedBackend& tested, const Mesh& mesh,
   Clip clip;
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
   const DeviceLatent on_device(*rank.backend, latent);
-  KINORA_RETURN_IF_ERROR(stage.Run(exec, *rank.decoder->Plan(latent.shape(), kSmallTiles), on_device.tensor(),
-                                   {.emit = emit, .progress = progress, .floats = floats}));
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, *rank.decoder->Plan(latent.shape(), kSmallTiles), on_device.tensor(), NoNoise,
+                                   {.emit = emit, .progress = progress, .work = &absl::OkStatus, .floats = floats}));
   return clip;
 }
 
@@ -408,15 +412,17 @@ TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
     ++calls;
     return absl::ResourceExhaustedError("disk full");
   };
-  EXPECT_THAT(stage.Run(exec, plan, latent.tensor(), {.emit = full, .progress = NoProgress}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
+  EXPECT_THAT(
+      stage.Run(exec, plan, latent.tensor(), NoNoise, {.emit = full, .progress = NoProgress, .work = &absl::OkStatus}),
+      StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
   EXPECT_EQ(calls, 1);
   const auto cancel = [](int64_t done, int64_t) {
     return done == 3 ? absl::CancelledError("cancelled") : absl::OkStatus();
   };
   const auto take = [](const DecodedFrames&) { return absl::OkStatus(); };
-  EXPECT_THAT(stage.Run(exec, plan, latent.tensor(), {.emit = take, .progress = cancel}),
-              StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
+  EXPECT_THAT(
+      stage.Run(exec, plan, latent.tensor(), NoNoise, {.emit = take, .progress = cancel, .work = &absl::OkStatus}),
+      StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
   EXPECT_EQ(loaded.arena().used(), 0);
   EXPECT_EQ(host.used(), 0);
 }

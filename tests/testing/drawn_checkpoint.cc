@@ -18,7 +18,7 @@ struct Range {
 };
 
 Range RangeOf(std::string_view name, const Shape& shape) {
-  if (name.ends_with("_norm.weight")) return {1.0f, 0.25f};
+  if (name.ends_with("_norm.weight") || (name.ends_with(".weight") && shape.rank() == 1)) return {1.0f, 0.25f};
   if (name.ends_with(".weight")) return {0.0f, static_cast<float>(std::sqrt(3.0 / static_cast<double>(shape[1])))};
   return {0.0f, 0.875f};
 }

@@ -116,7 +116,7 @@ TEST_F(ReleasedFiles, ThatHoldTheSamePartMustBeChosen) {
   EXPECT_EQ(model->FileOf("connectors")->path, File(kDit)) << "which still gives what the other lacks";
 }
 
-TEST_F(ReleasedFiles, OfFormsThatCannotRunGiveWay) {
+TEST_F(ReleasedFiles, OfFormsThatCannotRunAndDiffusionDecodersGiveWay) {
   WriteNames(File("diffusion_models/ltx-2.5-22b-distilled-transformer-nvfp4.safetensors"),
              {"model.diffusion_model.proj_out.weight", "model.diffusion_model.proj_out.weight_scale_2"});
   WriteNames(File(kDiffusionVae), {"encoder.conv_in.conv.weight", "decoder.det_stages.0.0.norm1.weight"},
@@ -124,9 +124,11 @@ TEST_F(ReleasedFiles, OfFormsThatCannotRunGiveWay) {
   KINORA_ASSERT_OK_AND_ASSIGN(const auto model, Checkpoint::Open({.paths = {Folder()}}));
   EXPECT_EQ(model->FileOf("transformer")->path, File(kDit));
   EXPECT_EQ(model->FileOf("vae")->path, File(kConv));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto chosen, Checkpoint::Open({.paths = {Folder(), File(kDiffusionVae)}}));
+  EXPECT_EQ(chosen->FileOf("vae")->path, File(kDiffusionVae));
   std::filesystem::remove(File(kConv));
   KINORA_ASSERT_OK_AND_ASSIGN(const auto other, Checkpoint::Open({.paths = {Folder()}}));
-  EXPECT_EQ(other->FileOf("vae")->path, File(kDiffusionVae)) << "and are refused later, by their configuration";
+  EXPECT_EQ(other->FileOf("vae")->path, File(kDiffusionVae));
 }
 
 TEST_F(ReleasedFiles, ReplaceThePartsOfASingleFileWhenTheyAreNamed) {

@@ -263,6 +263,9 @@ class Run:
             guiders.append(MultiModalGuider(params=params, negative_context=context))
         return GuidedDenoiser(video, audio, *guiders)
 
+    def decode(self, video: torch.Tensor, audio: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.models.decode(video, audio)
+
     def __call__(self) -> Tensors:
         from ltx_pipelines.utils.denoisers import SimpleDenoiser
         from ltx_pipelines.utils.types import ModalitySpec
@@ -299,7 +302,7 @@ class Run:
             second = {"sigmas_stage2": torch.tensor(two_stage_cases.SECOND)}
             of_second = request["recipe"] == "DISTILLED_TWO_STAGE" or any(shown.append for shown in self.shown)
             sound = audio if of_second != self.second_sound else sound
-        frames, waveform = self.models.decode(video.latent, sound.latent)
+        frames, waveform = self.decode(video.latent, sound.latent)
         large = len(frames) > 9 or self.hq or up.case
         return (second if large else second | {"waveform": waveform}) | {
             "video_latent": video.latent,

@@ -330,6 +330,43 @@ def ltx_2_5() -> dict:
     return meta | {"model_version": "2.5.0"}
 
 
+def ltx_2_5_diffusion() -> dict:
+    """Returns ltx_2_5 with the diffusion video decoder: a `vae` section with nested `encoder` and `decoder`.
+
+    The encoder is that of ltx_2_5. Every key of the decoder differs from its default in the reference.
+    """
+    meta = ltx_2_5()
+    flat = meta["config"]["vae"]
+    encoder = {key: flat[key] for key in ("dims", "in_channels", "patch_size", "norm_layer", "spatial_padding_mode")}
+    encoder |= {
+        "out_channels": flat["latent_channels"],
+        "base_channels": flat["encoder_base_channels"],
+        "blocks": flat["encoder_blocks"],
+        "latent_log_var": "constant",
+    }
+    meta["config"]["vae"] = {
+        "_class_name": "CausalDiffusionVAE",
+        "model_output_type": "x0",
+        "encoder": encoder,
+        "decoder": {
+            "_class_name": "NADiffusionDecoder",
+            "in_channels": flat["latent_channels"],
+            "out_channels": 3,
+            "patch_size": 4,
+            "head_dim": 16,
+            "stage_channels": [64, 32, 32, 32, 32],
+            "stage_depths": [1, 1, 1, 1, 2],
+            "stage_kernels": [[3, 3, 3], [3, 3, 3], [3, 3, 3], [3, 3, 3], [3, 5, 5]],
+            "upsamples": [[[1, 2, 2], 2], [[2, 1, 1], 1], [[2, 2, 2], 1], [[2, 2, 2], 1]],
+            "stage5_kernel": [3, 5, 5],
+            "timestep_scale_multiplier": 1000,
+            "default_num_inference_steps": 1,
+            "t_emb_dim": 48,
+            "resampler_kind": "linear",
+        },
+    }
+    return meta
+
 def ltx_2_0() -> dict:
     """Returns a tiny LTX-2.0 as {"config", "model_version"}: caption projections, v1 decoder, plain vocoder."""
     transformer = dict(

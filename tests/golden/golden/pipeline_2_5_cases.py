@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from golden import condition_cases, configs, lightricks, pipeline_cases, sound_cases, tiny_2_5
+from golden import condition_cases, configs, diffusion_decoder_cases, lightricks, pipeline_cases, sound_cases, tiny_2_5
 from golden.case import Case, Tensors
 from golden.condition_cases import Run, Shown, smooth, tones
 
@@ -71,6 +71,47 @@ class _Run(Run):
         options = {"model_dtype": torch.float32, "noise_seed": int(self.request["seed"]) + self.seed_offset}
         loop = functools.partial(euler_ancestral_denoising_loop, **options)
         return {"stepper": EulerAncestralDiffusionStep(), "loop": loop}
+
+
+class _Diffused(_Run):
+    """A run with the diffusion decoder, in its combined form and without tiles. The mistakes change its fields."""
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(*arguments)
+        self.convolution, self.seeded_again = False, False
+
+    def noiser(self, height: int, width: int):
+        found = super().noiser(height, width)
+        self.generator = found.generator  # the decoder draws its noise after all other draws
+        return found
+
+    def decode(self, video: torch.Tensor, audio: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        frames, waveform = super().decode(video, audio)
+        if self.convolution:
+            return frames, waveform
+        if self.seeded_again:
+            self.generator.manual_seed(int(self.request["seed"]))
+        (chunk,) = self.models.parts["diffusion_decoder"].decode_video(video, generator=self.generator)
+        return chunk, waveform
+
+
+def _diffused(models: Models, name: str, request: dict) -> Case:
+    case = _case(models, name, request, {}, [], ("waveform",))
+    case.parameters["video_vae"] = f"models/tiny-2.5/{tiny_2_5.FILES['diffusion_vae']}"
+
+    def run(**fields: bool) -> Tensors:
+        made = _Diffused(models, request, {}, [])
+        vars(made).update(fields)
+        return {k: v for k, v in made().items() if k != "waveform"}
+
+    case.run = lambda *_: run()
+    ends = diffusion_decoder_cases.describe(case.parameters, diffusion_decoder_cases.draws_of(run)[-1:])
+    case.plain = {f"in.{name}": values for name, values in ends.items()}
+    case.mistakes = {
+        "the convolution decoder": lambda: run(convolution=True),
+        "the decoder's noise from the seed alone": lambda: run(seeded_again=True),
+    }
+    return case
 
 
 def _case(
@@ -213,6 +254,7 @@ def cases() -> list[Case]:
         _case(models, "pipeline_2_5_one_stage", dev, {}, []),
         _case(models, "pipeline_2_5_distilled_two_stage", two, {}, []),
         _case(models, "pipeline_2_5_distilled_image", distilled, {"wide": wide, "high": high}, both, ("waveform",)),
+        _diffused(models, "pipeline_2_5_diffusion_decoder", distilled | {"width": 64, "height": 32, "seed": "13"}),
         _length(models, dev),
         *_recipes(models, dev, unguided),
     ]

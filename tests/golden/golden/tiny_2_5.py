@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from golden import configs, gemma4_cases, layouts, lightricks, redraw, reference, safetensors_file, upsampler_cases
+from golden import configs, diffusion_decoder, gemma4_cases, layouts, lightricks, redraw, reference, safetensors_file
+from golden import upsampler_cases
 
 SEED = 20260816
 FOLDER = Path(__file__).resolve().parents[3] / "models" / "tiny-2.5"
@@ -14,6 +15,7 @@ FILES = {
     "transformer": "diffusion_models/ltx-2.5-tiny-transformer.safetensors",
     "text_encoder": "text_encoders/gemma4-tiny-with-proj-ltx-2.5.safetensors",
     "video_vae": "vae/ltx-2.5-tiny-video-vae-conv.safetensors",
+    "diffusion_vae": "vae/ltx-2.5-tiny-video-vae.safetensors",
     "audio_vae": "vae/ltx-2.5-tiny-audio-vae.safetensors",
     "upsampler": "latent_upscale_models/ltx-2.5-tiny-latent-spatial-upscaler-x2.safetensors",
     "duration_head": "model_patches/ltx-2.5-tiny-duration-head.safetensors",
@@ -44,17 +46,29 @@ def duration_config(config: dict) -> dict:
     return {"transformer": widths, "duration_head": head}
 
 
+def _video_vae(config: dict) -> torch.nn.Module:
+    decoder = {"decoder.conv_out.conv.weight": 0.3}
+    return redraw.redraw(reference.video_vae(config), SEED + 2, gain=1.3, gains=decoder)
+
+
+def diffusion_decoder_of(video_vae: torch.nn.Module) -> torch.nn.Module:
+    """Returns the redrawn diffusion decoder with the statistics of video_vae. Needs Lightricks' code."""
+    meta = configs.ltx_2_5_diffusion()
+    return diffusion_decoder.redrawn(meta, SEED + 8, video_vae.latents_mean, video_vae.latents_std)
+
+
 def modules() -> dict[str, torch.nn.Module]:
     """Returns every module with redrawn weights. Needs Lightricks' code."""
     from ltx_core.duration_head.model_configurator import DurationHeadConfigurator
 
     meta, text = configs.ltx_2_5(), text_config()
     config, states = meta["config"], text["num_hidden_layers"] + 1
-    decoder = {"decoder.conv_out.conv.weight": 0.3}
+    video_vae = _video_vae(config)
     return {
         "transformer": redraw.redraw(lightricks.build("transformer", meta), SEED),
         "connectors": redraw.redraw(reference.connectors(config, states, text["hidden_size"]), SEED + 1),
-        "video_vae": redraw.redraw(reference.video_vae(config), SEED + 2, gain=1.3, gains=decoder),
+        "video_vae": video_vae,
+        "diffusion_decoder": diffusion_decoder_of(video_vae),
         "audio_vae": redraw.redraw(reference.audio_vae(config), SEED + 3, gain=1.3),
         "vocoder": redraw.redraw_vocoder(reference.vocoder(config), config, SEED + 4),
         "text_encoder": gemma4_cases.redrawn_encoder(text, SEED + 5),
@@ -75,7 +89,7 @@ def files(parts: dict[str, torch.nn.Module]) -> dict[str, tuple[dict[str, torch.
     meta = configs.ltx_2_5()
     config, version = meta["config"], {"model_version": meta["model_version"]}
 
-    def metadata(*sections: str) -> dict[str, str]:
+    def metadata(*sections: str, config: dict = config) -> dict[str, str]:
         own = {section: config[section] for section in sections}
         return version | {"config": json.dumps(own)}
 
@@ -85,7 +99,9 @@ def files(parts: dict[str, torch.nn.Module]) -> dict[str, tuple[dict[str, torch.
     absent = {section: None for section in ("vae", "audio_vae", "vocoder")}
     transformer = {section: config[section] for section in ("transformer", "scheduler")} | absent
     tokenizer = torch.tensor(list(gemma4_cases.tokenizer_json().encode()), dtype=torch.uint8)
-    vae = _named("video_vae", parts["video_vae"])
+    vae = {k.removeprefix("vae."): v for k, v in _named("video_vae", parts["video_vae"]).items()}
+    diffusion = {k: v.bfloat16() for k, v in diffusion_decoder.tensors(parts["diffusion_decoder"]).items()}
+    diffusion |= {k: v for k, v in vae.items() if not k.startswith("decoder.")}
     return {
         FILES["transformer"]: (
             _named("transformer", parts["transformer"]) | {k: v for k, v in connectors.items() if k not in projection},
@@ -97,7 +113,8 @@ def files(parts: dict[str, torch.nn.Module]) -> dict[str, tuple[dict[str, torch.
             | {"tokenizer_json": tokenizer},
             {"format": "pt", "gemma_config": json.dumps(text)},
         ),
-        FILES["video_vae"]: ({k.removeprefix("vae."): v for k, v in vae.items()}, metadata("vae")),
+        FILES["video_vae"]: (vae, metadata("vae")),
+        FILES["diffusion_vae"]: (diffusion, metadata("vae", config=configs.ltx_2_5_diffusion()["config"])),
         FILES["audio_vae"]: (
             _named("audio_vae", parts["audio_vae"]) | _named("vocoder", parts["vocoder"]),
             metadata("audio_vae", "vocoder"),
@@ -108,6 +125,11 @@ def files(parts: dict[str, torch.nn.Module]) -> dict[str, tuple[dict[str, torch.
             version | {"config": json.dumps(duration_config(config))},
         ),
     }
+
+
+def decoder_of_diffusion() -> torch.nn.Module:
+    """Returns the diffusion decoder of modules()."""
+    return diffusion_decoder_of(_video_vae(configs.ltx_2_5()["config"]))
 
 
 def write(folder: Path) -> None:

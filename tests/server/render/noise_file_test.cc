@@ -41,19 +41,21 @@ TEST_F(NoiseFileTest, ReadsEveryDrawOfAnyRun) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const std::string& name : NoiseNames()) tensors.emplace_back(name, video_);
   tensors.emplace_back("video_noise_round1_tile0", video_);
+  for (const char* name : {"decoder_noise", "decoder_noise_tile12"}) tensors.emplace_back(name, video_);
   Write(tensors);
   KINORA_ASSERT_OK_AND_ASSIGN(const GivenNoise noise, ReadNoiseFile(path_));
-  EXPECT_EQ(noise.draws.size(), NoiseNames().size());
-  for (const char* name : {"video_noise", "audio_noise", "video_noise_appended", "video_noise_stage2",
-                           "audio_noise_step", "video_noise_appended_substep_stage2"}) {
+  EXPECT_EQ(noise.draws.size(), NoiseNames().size() + 2);
+  for (const char* name :
+       {"video_noise", "audio_noise", "video_noise_appended", "video_noise_stage2", "audio_noise_step",
+        "video_noise_appended_substep_stage2", "decoder_noise", "decoder_noise_tile12"}) {
     EXPECT_NE(noise.Find(name), nullptr) << name;
   }
 }
 
-// Noise of a decoder with random draws, which no model of this build has.
+// Noise that no run of this build draws.
 TEST_F(NoiseFileTest, DrawsOfOtherModelsAreIgnored) {
   std::vector<int32_t> whole = {1, 2, 3, 4};
-  Write({{"decoder_noise_tile3", Tensor(DType::kI32, {4}, whole.data())}});
+  Write({{"decoder_noise_tile", Tensor(DType::kI32, {4}, whole.data())}});
   KINORA_ASSERT_OK_AND_ASSIGN(const GivenNoise noise, ReadNoiseFile(path_));
   EXPECT_TRUE(noise.draws.empty());
 }

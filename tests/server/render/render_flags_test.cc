@@ -50,6 +50,8 @@ TEST(RenderFlagsTest, ReadsEveryOption) {
                                                                   "--json",
                                                                   "--quiet",
                                                                   "--untiled-decode",
+                                                                  "--decoder-border",
+                                                                  "repeat",
                                                                   "--device",
                                                                   "cpu",
                                                                   "--precision",
@@ -71,6 +73,7 @@ TEST(RenderFlagsTest, ReadsEveryOption) {
   EXPECT_TRUE(options.json);
   EXPECT_TRUE(options.quiet);
   EXPECT_TRUE(options.untiled_decode);
+  EXPECT_EQ(options.decoder_border, DecoderBorder::kRepeat);
   EXPECT_EQ(options.precision, DType::kF32);
   EXPECT_EQ(options.mesh.tokens, 2);
   EXPECT_EQ(options.mesh.guidance, 4);
@@ -112,6 +115,7 @@ TEST(RenderFlagsTest, MistakesNameTheFlagOrField) {
       {{"--width", "-32"}, "--width -32:"},
       {{"--precision", "f64"}, "--precision"},
       {{"--device", "tpu"}, "--device"},
+      {{"--decoder-border", "mirror"}, "--decoder-border: \"mirror\" is not shift or repeat"},
       {{"--ranks", "rows=2"}, "--ranks"},
       {{"--ranks", "tokens=3"}, "--ranks"},
       {{"--ranks", "tokens="}, "--ranks"},

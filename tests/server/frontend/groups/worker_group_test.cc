@@ -109,6 +109,7 @@ TEST_F(WorkerGroupTest, RanksThatDifferAreNoGroupAndWhatDiffersIsNamed) {
                            Case{[](v1::Ready& ready) { ready.set_precision("f32"); }, "the precision: \"\", \"f32\""},
                            Case{[](v1::Ready& ready) { ready.set_device("cuda"); }, "the device: \"\", \"cuda\""},
                            Case{[](v1::Ready& ready) { ready.set_untiled_decode(true); }, "untiled_decode"},
+                           Case{[](v1::Ready& ready) { ready.set_decoder_border("repeat"); }, "decoder_border"},
                            Case{[](v1::Ready& ready) { ready.set_checkpoint("another"); }, "model files"}}) {
     links_.clear();
     events_ = {};
