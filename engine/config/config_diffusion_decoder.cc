@@ -14,7 +14,7 @@ using Extents = DiffusionDecoderConfig::Extents;
 constexpr size_t kStages = 5;  // with the denoiser
 constexpr int64_t kMaxWindow = 31;
 constexpr int64_t kMaxDecoderWidth = kMaxWidth / 8;  // the gate and the other half of the MLP are side by side
-constexpr int64_t kHeadMultiple = 8, kMaxDecoderHead = 128;
+constexpr int64_t kHeadMultiple = 8, kMinDecoderHead = 16, kMaxDecoderHead = 128;  // each axis needs pairs to turn
 
 bool ReadExtents(const nlohmann::json& from, int64_t max, Extents* to) {
   if (!from.is_array() || from.size() != to->size()) return false;
@@ -48,6 +48,7 @@ void ReadWindows(const ConfigFields& f, std::vector<Stage>& stages) {
   if (!ReadExtents(*f.Find("stage5_kernel"), kMaxWindow, &stages.back().window) || !IsWindow(stages.back().window)) {
     f.Problem("stage5_kernel", Cat("must be three odd numbers up to ", kMaxWindow));
   }
+  if (stages.front().window[0] == 1) f.Problem("stage_kernels", "the first stage needs a window over time");
 }
 
 // Reads [[stride, reduction], …] and checks that each upsampling gives the next stage's width. Returns the width of the
@@ -73,6 +74,16 @@ int64_t ReadUpsamples(const ConfigFields& f, std::vector<Stage>& stages) {
   return width;
 }
 
+// Pictures grow by the same factor in height and width.
+void CheckSides(const ConfigFields& f, const std::vector<Stage>& stages) {
+  int64_t height = 1, width = 1;
+  for (const Stage& stage : stages) {
+    height *= stage.stride[1];
+    width *= stage.stride[2];
+  }
+  if (height != width) f.Problem("upsamples", Cat("heights grow by ", height, " and widths by ", width));
+}
+
 }  // namespace
 
 DiffusionDecoderConfig ReadDiffusionDecoder(const ConfigFields& vae, VideoDecoderConfig* common) {
@@ -84,7 +95,9 @@ DiffusionDecoderConfig ReadDiffusionDecoder(const ConfigFields& vae, VideoDecode
   f.Read("patch_size", &common->patch_size, 64);
   f.Require("resampler_kind", "linear");
   f.Read(f.Has("head_dim") ? "head_dim" : "na_head_dim", &d.head_width, kMaxDecoderHead);
-  if (d.head_width % kHeadMultiple != 0) f.Problem("head_dim", Cat(d.head_width, " is not a multiple of 8"));
+  if (d.head_width % kHeadMultiple != 0 || d.head_width < kMinDecoderHead) {
+    f.Problem("head_dim", Cat(d.head_width, " is not a multiple of 8 from 16 on"));
+  }
   std::vector<int64_t> widths, depths;
   f.Read("stage_channels", &widths, kMaxDecoderWidth);
   f.Read("stage_depths", &depths, kMaxLayers);
@@ -105,6 +118,7 @@ DiffusionDecoderConfig ReadDiffusionDecoder(const ConfigFields& vae, VideoDecode
       f.Problem("stage_channels", Cat(stage.width, " is not a multiple of head_dim ", d.head_width));
     }
   }
+  CheckSides(f, stages);
   d.denoiser = stages.back();
   stages.pop_back();
   d.stages = std::move(stages);

@@ -103,15 +103,26 @@ SpatialPadding ReadPadding(const ConfigFields& f, std::string_view key) {
   return f.Choose(key, {"zeros", "reflect"}, 0) == 0 ? SpatialPadding::kZeros : SpatialPadding::kReflect;
 }
 
+int64_t VarianceChannels(const ConfigFields& f, int64_t latent_channels) {
+  switch (f.Choose("latent_log_var", {"uniform", "constant", "none", "per_channel"}, 0)) {
+    case 2:
+      return 0;
+    case 3:
+      return latent_channels;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace
 
 // The files of diffusion decoders have the encoder in a section of its own, with other names for the latent's width and
 // the blocks.
 VideoEncoderConfig ReadLightricksVideoEncoder(const ConfigFields& vae) {
   const bool nested = vae.Has("encoder");
-  const std::string_view blocks_key = nested ? "blocks" : "encoder_blocks";
   ConfigProblems problems;
   const ConfigFields own = vae.With(&problems), f = nested ? own.Object("encoder") : own;
+  const std::string_view blocks_key = nested && f.Has("blocks") ? "blocks" : "encoder_blocks";
   if (!f.Has(blocks_key)) return {};
   VideoEncoderConfig v;
   own.Choose("_class_name", {"CausalVideoAutoencoder", "CausalDiffusionVAE"}, 0);
@@ -126,16 +137,7 @@ VideoEncoderConfig ReadLightricksVideoEncoder(const ConfigFields& vae) {
   f.Read("patch_size", &v.patch_size, 64);
   const bool own_padding = f.Has("spatial_padding_mode");
   v.padding = own_padding ? ReadPadding(f, "spatial_padding_mode") : ReadPadding(own, "encoder_spatial_padding_mode");
-  switch (f.Choose("latent_log_var", {"uniform", "constant", "none", "per_channel"}, 0)) {
-    case 2:
-      v.variance_channels = 0;
-      break;
-    case 3:
-      v.variance_channels = v.latent_channels;
-      break;
-    default:
-      v.variance_channels = 1;
-  }
+  v.variance_channels = VarianceChannels(f, v.latent_channels);
   const nlohmann::json* blocks = f.Find(blocks_key);
   if (!blocks->is_array() || blocks->empty() || blocks->size() > 64) {
     f.Problem(blocks_key, "must be a list of 1 to 64 blocks");

@@ -94,7 +94,7 @@ absl::Status DiffusionDecoder::Decode(Exec& exec, const TilePlan& plan, const Te
   const DiffusionVideoDecoder::Tile cells = TileOf(plan, tile);
   const Shape made = decoder_->OutputShape(cells);
   std::vector<float> cut;
-  if (OneDraw() && !exec.ops.dry()) {
+  if (OneDraw() && plan.tiles() > 1 && !exec.ops.dry()) {
     const Extents first = {tile.time->out_begin, made[1] / (cells.end[1] - cells.begin[1]) * cells.begin[1],
                            made[2] / (cells.end[2] - cells.begin[2]) * cells.begin[2]};
     cut = CutNoise(noise, NoiseDraws(plan).front(), decoder_->CanvasOf(cells), first);

@@ -27,6 +27,7 @@ int64_t FactorOf(const LatentGrid& clip, int axis) { return axis == 0 ? clip.tim
 // The size of `count` tiles of an axis, or nullopt if so many would be smaller than their ramps or than others need.
 std::optional<int64_t> SizeOf(const DiffusionTileGrid& grid, int axis, int64_t count) {
   const int64_t extent = ClipExtents(grid.clip)[axis], overlap = grid.overlap[axis];
+  if (count > CeilDiv(extent, FactorOf(grid.clip, axis))) return std::nullopt;
   if (count == 1) return RoundUp(extent, FactorOf(grid.clip, axis));
   const int64_t size = RoundUp(CeilDiv(extent + (count - 1) * overlap, count), FactorOf(grid.clip, axis));
   if (grid.padded[axis] || size < std::max(2 * overlap, grid.least[axis] * grid.scale[axis]) || size >= extent) {
@@ -59,7 +60,7 @@ std::vector<AxisTile> TilesOf(const DiffusionTileGrid& grid, int axis, const Axi
   return tiles;
 }
 
-// A tiling with so many tiles along each axis.
+// A tiling with so many tiles along each axis. The last tile of an axis can be smaller; that is not counted.
 struct Choice {
   Tiling tiling;
   int64_t of_tile = 0, tiles = 0;  // positions of the denoiser's grid in a tile; number of tiles

@@ -27,8 +27,9 @@ struct DiffusionTileGrid {
                               const DiffusionDecoderConfig::Extents& cells);
 };
 
-// Returns the tiling with the fewest positions in all tiles, of those with at most kMostTilePositions positions of the
-// denoiser's grid per tile. It depends on the clip's shape alone. The reference's depends on the free memory instead.
+// Returns the tiling with the fewest positions in all tiles, counting each as whole, of those with at most
+// kMostTilePositions positions of the denoiser's grid per tile. It depends on the clip's shape alone. The reference's
+// depends on the free memory instead.
 Tiling ChooseTiling(const DiffusionTileGrid& grid);
 inline constexpr int64_t kMostTilePositions = int64_t{9} << 20;
 

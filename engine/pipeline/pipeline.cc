@@ -46,6 +46,15 @@ DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits
           .untiled_decode = options.untiled_decode};
 }
 
+Modules::Options ModuleOptions(const PipelineOptions& options, const Mesh& mesh) {
+  return {.lora_cache = options.lora_cache,
+          .text_cache_bytes = options.text_cache_bytes,
+          .text_encoder = options.text_encoder,
+          .modalities = options.modalities,
+          .decoder_border = options.decoder_border,
+          .rank_zero = mesh.world().rank() == 0};
+}
+
 // A model without its weights: everything that headers and configuration contain.
 struct OpenedModel {
   std::shared_ptr<const Checkpoint> checkpoint;  // null: a released model without its files
@@ -222,12 +231,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   KINORA_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options));
   const Checkpoint* const checkpoint = model.checkpoint.get();
   KINORA_RETURN_IF_ERROR(CheckLoadable(checkpoint));
-  Modules::Options parts_options{.lora_cache = options.lora_cache,
-                                 .text_cache_bytes = options.text_cache_bytes,
-                                 .text_encoder = options.text_encoder,
-                                 .modalities = options.modalities,
-                                 .decoder_border = options.decoder_border,
-                                 .rank_zero = mesh.world().rank() == 0};
+  Modules::Options parts_options = ModuleOptions(options, mesh);
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::LoadFrom(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.DryFor(*backend, options, mesh));
   // At least the memory of an agreement, so that all ranks can agree to reject a run that does not fit.

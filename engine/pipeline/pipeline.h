@@ -45,8 +45,7 @@ struct PipelineOptions {
   Precision precision;
   int threads = 1;   // of this rank
   CudaFlags cuda{};  // as in BackendOptions
-  // Memory for activations, reserved at load and never grown. Generate rejects a plan that exceeds it. Untouched pages
-  // cost nothing.
+  // For activations, reserved at load and never grown. Generate rejects a plan that exceeds it.
   int64_t arena_bytes = 0;
   // Pinned host memory for copies of activations. Unused if device memory is host memory.
   int64_t host_arena_bytes = 0;
@@ -63,10 +62,8 @@ struct PipelineOptions {
   bool inputs = true;
   // kSound: the video modules are not loaded, and every request must be for sound only.
   Modalities modalities = Modalities::kBoth;
-  // What the diffusion decoder's windows read beyond the left and right border.
-  DecoderBorder decoder_border = DecoderBorder::kShift;
-  // True: clips are decoded whole (Tiling{}) instead of in the default tiles. Other pixels, fewer operations, more
-  // memory, and no share of the decoder's work for ranks other than 0.
+  DecoderBorder decoder_border = DecoderBorder::kShift;  // of the diffusion decoder
+  // Clips are decoded whole: other pixels, fewer operations, more memory, and no work for ranks other than 0.
   bool untiled_decode = false;
 };
 

@@ -22,13 +22,26 @@ std::vector<PlannedTile> TilesOf(const TilePlan& plan, size_t t) {
   return tiles;
 }
 
+// Whether the work on a tile goes on. On a device waits for what is enqueued, and leaves a failure to the stream.
+absl::Status GoOn(Exec& exec, const VideoDecodeStage::Follower& follower) {
+  if (exec.ops.dry()) return absl::OkStatus();
+  Stream& stream = exec.ops.stream();
+  if (stream.asynchronous()) {
+    const absl::Status done = stream.Synchronize();
+    if (!done.ok()) stream.Fail(done);
+    KINORA_RETURN_IF_ERROR(done);
+  }
+  return exec.mesh.world().rank() == 0 ? follower.work() : absl::OkStatus();
+}
+
 }  // namespace
 
-// Draws the noise of a round. A draw for the whole clip is that of its first round.
+// Draws the noise of a round. A draw for the whole clip is made in its first round.
 absl::Status VideoDecodeStage::Noise::Take(absl::Span<const PlannedTile> tiles, size_t mine) {
   const auto count = static_cast<int64_t>(draws.size());
   for (size_t i = 0; i < tiles.size() && next < count; ++i, ++next) {
-    const bool wanted = count == 1 || i == mine;
+    const bool wanted = i == mine || of_clip;
+    if (wanted) values = {};  // so that two draws do not exist at once
     KINORA_ASSIGN_OR_RETURN(std::vector<float> drawn, draw(next, draws[next], wanted));
     if (wanted) values = std::move(drawn);
   }
@@ -88,6 +101,21 @@ void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<co
   }
 }
 
+absl::Status VideoDecodeStage::DecodeTiles(Exec& exec, Shared& shared, Noise& noise, StepGate& gate) const {
+  const auto ranks = static_cast<size_t>(exec.mesh.world().size());
+  for (size_t t = 0; t < shared.plan.time.size(); ++t) {
+    const std::vector<PlannedTile> tiles = TilesOf(shared.plan, t);
+    if (shared.blender != nullptr) shared.blender->Begin(t);
+    for (size_t first = 0; first < tiles.size(); first += ranks) {
+      const auto round = absl::MakeConstSpan(tiles).subspan(first, ranks);
+      KINORA_RETURN_IF_ERROR(DecodeRound(exec, shared, round, noise));
+      if (shared.blender != nullptr && first + ranks >= tiles.size()) shared.blender->Finish(t);
+      KINORA_RETURN_IF_ERROR(gate.Pass());
+    }
+  }
+  return gate.Finish();
+}
+
 absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& latent, DrawNoise draw_noise,
                                    const Follower& follower) const {
   KINORA_CHECK(plan.grid == decoder_.GridOf(latent.shape())) << latent.shape().ToString();
@@ -105,11 +133,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
     blender.emplace(exec, plan, options, device, host);
   }
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return follower.progress(0, plan.tiles()); }));
-  const auto go_on = [&]() -> absl::Status {
-    if (exec.ops.dry()) return absl::OkStatus();
-    if (exec.ops.stream().asynchronous()) KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    return exec.mesh.world().rank() == 0 ? follower.work() : absl::OkStatus();
-  };
+  const auto go_on = [&] { return GoOn(exec, follower); };
   Shared shared{.plan = plan, .blender = blender.has_value() ? &*blender : nullptr, .go_on = go_on};
   const auto on_round = [&](int64_t round) -> absl::Status {
     KINORA_RETURN_IF_ERROR(shared.ended);
@@ -118,24 +142,12 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
     return follower.progress(t * tiles_of_group + std::min(of_group * ranks, tiles_of_group), plan.tiles());
   };
   const absl::StatusOr<Tensor> features = decoder_.Features(exec, plan, latent, go_on);
-  if (features.ok()) {
-    shared.features = *features;
-  } else {
-    shared.ended = features.status();
-  }
+  shared.ended = features.status();
+  if (features.ok()) shared.features = *features;
   Noise noise{.draws = decoder_.NoiseDraws(plan), .draw = draw_noise};
+  noise.of_clip = noise.draws.size() == 1 && plan.tiles() > 1;
   StepGate gate(exec, on_round, ahead, "tiles");
-  for (size_t t = 0; t < plan.time.size(); ++t) {
-    const std::vector<PlannedTile> tiles = TilesOf(plan, t);
-    if (shared.blender != nullptr) shared.blender->Begin(t);
-    for (int64_t first = 0; first < tiles_of_group; first += ranks) {
-      const auto round = absl::MakeConstSpan(tiles).subspan(first, ranks);
-      KINORA_RETURN_IF_ERROR(DecodeRound(exec, shared, round, noise));
-      if (shared.blender != nullptr && first + ranks >= tiles_of_group) shared.blender->Finish(t);
-      KINORA_RETURN_IF_ERROR(gate.Pass());
-    }
-  }
-  return gate.Finish();
+  return DecodeTiles(exec, shared, noise, gate);
 }
 
 }  // namespace kinora

@@ -15,6 +15,7 @@
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/frame_blender.h"
 #include "engine/pipeline/frame_decoder.h"
+#include "engine/pipeline/step_gate.h"
 #include "engine/pipeline/tiling.h"
 
 namespace kinora {
@@ -49,7 +50,6 @@ class VideoDecodeStage {
                    const Follower& follower) const;
 
  private:
-  // The noise of a run: what has been drawn, and what is still to be drawn.
   // What the tiles of a run share.
   struct Shared {
     const TilePlan& plan;
@@ -58,14 +58,17 @@ class VideoDecodeStage {
     FrameDecoder::GoOn go_on;
     absl::Status ended{};  // go_on's error. The rank then decodes no more, but takes part in what follows
   };
+  // The noise of a run: what has been drawn, and what is still to be drawn.
   struct Noise {
     std::vector<Shape> draws;
     DrawNoise draw;
+    bool of_clip = false;  // one draw for all tiles
     int64_t next = 0;
     std::vector<float> values{};  // this rank's tile's, or the clip's
     absl::Status Take(absl::Span<const PlannedTile> tiles, size_t mine);
   };
 
+  absl::Status DecodeTiles(Exec& exec, Shared& shared, Noise& noise, StepGate& gate) const;
   // tiles: those of one round, at most one per rank.
   absl::Status DecodeRound(Exec& exec, Shared& shared, absl::Span<const PlannedTile> tiles, Noise& noise) const;
   void AddRound(Exec& exec, const Tensor& decoded, absl::Span<const PlannedTile> tiles, FrameBlender* blender) const;

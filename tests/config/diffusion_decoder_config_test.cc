@@ -107,6 +107,15 @@ TEST(DiffusionDecoderConfig, MistakesNameTheField) {
       {[](Json& d) { d["stage_channels"][0] = 2047; }, "decoder.upsamples: 2047 channels divided by 2"},
       {[](Json& d) { d["stage_channels"][0] = 1 << 20; }, "decoder.stage_channels"},
       {[](Json& d) { d["head_dim"] = 60; }, "decoder.head_dim: 60 is not a multiple of 8"},
+      {[](Json& d) { d["head_dim"] = 8; }, "decoder.head_dim: 8 is not a multiple of 8 from 16 on"},
+      {[](Json& d) {
+         d["upsamples"][0] = {{1, 2, 1}, 2};
+       },
+       "decoder.upsamples: heights grow by 8 and widths by 4"},
+      {[](Json& d) {
+         d["stage_kernels"][0] = {1, 7, 7};
+       },
+       "the first stage needs a window over time"},
       {[](Json& d) { d["head_dim"] = 24; }, "is not a multiple of head_dim 24"},
       {[](Json& d) {
          d["stage_kernels"][1] = {3, 6, 7};

@@ -3,7 +3,10 @@
 // allocating the model's memory.
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/config/config_reader.h"
@@ -14,6 +17,7 @@
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
 #include "engine/ops/dry_backend.h"
+#include "engine/pipeline/diffusion_decoder.h"
 #include "engine/weights/json_text.h"
 
 namespace kinora {
@@ -25,6 +29,24 @@ absl::StatusOr<ModelConfig> ParseComponents(std::string_view text) {
   std::map<std::string, std::string, std::less<>> components;
   for (const auto& [component, config] : json->items()) components[component] = config.dump();
   return ParseDiffusersConfigs(components);
+}
+
+// Plans and decodes a small and a large clip without memory.
+void DecodeDry(DryBackend& backend, const Mesh& mesh, const WeightLoader& weights, const VideoDecoderConfig& config) {
+  auto loaded = DiffusionVideoDecoder::Load(weights, config, {});
+  if (!loaded.ok() || config.diffusion->steps > 8) return;
+  const DiffusionDecoder decoder(std::make_shared<DiffusionVideoDecoder>(*std::move(loaded)));
+  Arena arena = Arena::Dry();
+  Exec exec{.backend = backend, .arena = arena, .host = arena, .mesh = mesh, .dtype = DType::kBF16};
+  for (const Shape& latent : {Shape{1, 1, 1, config.latent_channels}, {16, 74, 128, config.latent_channels}}) {
+    const auto plan = decoder.Plan(latent, std::nullopt);
+    KINORA_CHECK(plan.ok()) << plan.status();
+    const PlannedTile tile{.time = &plan->time.back(), .height = &plan->height[0], .width = &plan->width[0]};
+    const Tensor z(DType::kF32, latent, nullptr);
+    const Tensor features = decoder.Features(exec, *plan, z, &absl::OkStatus).value();
+    const Tensor out(DType::kF32, tile.OutputShape(decoder.colours()), nullptr);
+    KINORA_CHECK(decoder.Decode(exec, *plan, features, tile, {}, &absl::OkStatus, out).ok());
+  }
 }
 
 void LoadDry(const ModelConfig& config) {
@@ -41,7 +63,7 @@ void LoadDry(const ModelConfig& config) {
   if (const auto& diffusion = config.video_decoder.diffusion) {
     int64_t blocks = diffusion->denoiser.blocks;
     for (const auto& stage : diffusion->stages) blocks += stage.blocks;
-    if (blocks <= 64) (void)DiffusionVideoDecoder::Load(root.Under("vae"), config.video_decoder, {});
+    if (blocks <= 64) DecodeDry(backend, *mesh, root.Under("vae"), config.video_decoder);
   } else {
     (void)VideoDecoder::Load(root.Under("vae"), config.video_decoder);
   }

@@ -46,16 +46,22 @@ absl::StatusOr<HostTensor> TryDecode(
     return absl::OkStatus();
   };
   const auto progress = [](int64_t, int64_t) { return absl::OkStatus(); };
-  size_t draws = 0;
-  const auto draw = [&](int64_t number, const Shape& shape, bool) -> absl::StatusOr<std::vector<float>> {
+  size_t draws = 0, wanted_draws = 0;
+  const auto draw = [&](int64_t number, const Shape& shape, bool wanted) -> absl::StatusOr<std::vector<float>> {
     EXPECT_EQ(number, static_cast<int64_t>(draws++));
     EXPECT_EQ(shape.elements(), static_cast<int64_t>(noise[number].size())) << "draw " << number;
-    return noise[number];
+    wanted_draws += wanted ? 1 : 0;
+    return wanted ? noise[number] : std::vector<float>();
   };
   const VideoDecodeStage stage(decoder);
   KINORA_RETURN_IF_ERROR(stage.Run(run.rig().exec, plan, run.rig().Upload(latent.tensor()), draw,
                                    {.emit = emit, .progress = progress, .work = work, .floats = true}));
   EXPECT_EQ(draws, noise.size());
+  // A rank wants its own tiles' draws and, of several tiles with one draw, that one.
+  const auto ranks = static_cast<size_t>(run.rig().mesh.world().size());
+  const bool of_clip = noise.size() == 1 && plan.tiles() > 1;
+  if (of_clip || ranks == 1) EXPECT_EQ(wanted_draws, noise.size());
+  if (!of_clip && ranks > 1) EXPECT_LE(wanted_draws, (noise.size() + ranks - 1) / ranks);
   return frames;
 }
 
@@ -170,6 +176,30 @@ TEST(DiffusionTiling, ARunCanEndWithinATile) {
       EXPECT_THAT(statuses[0], StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough"))) << name;
       EXPECT_THAT(statuses[1], StatusIs(absl::StatusCode::kCancelled, HasSubstr("rank 0"))) << name;
     }
+  }
+}
+
+// One tile is one rank's; the others draw nothing.
+TEST(DiffusionTiling, RanksWithoutATileDrawNoNoise) {
+  const auto ends = RunRanks<bool>({.tokens = 2}, [](const Mesh& mesh) -> absl::StatusOr<bool> {
+    Golden golden("diffusion_decoder_small");
+    DecoderRun rank(golden, Cpu(), {.mesh = &mesh});
+    KINORA_ASSIGN_OR_RETURN(const HostTensor frames, TryDecode(rank, golden, {}));
+    return true;
+  });
+  EXPECT_THAT(ends, testing::Each(true));
+}
+
+// A decoder whose windows reach less far than a tile's step, and a clip that is far too large for one tile.
+TEST(DiffusionTiling, ADefaultIsFoundForAnyReach) {
+  VideoDecoderConfig config = ReleasedModelConfig("ltx-2.5-22b-diffusion-decoder")->video_decoder;
+  for (const int64_t window : {1, 3, 7}) {
+    config.diffusion->denoiser.window = {window, window, window};
+    config.diffusion->stages.back().window = {1, 1, 1};
+    const LatentGrid clip{.frames = 16, .height = 74, .width = 128};
+    const DiffusionTileGrid grid = DiffusionTileGrid::Of(config, clip, {61, 4 * 74, 4 * 128});
+    const TilePlan plan = PlanDiffusionTiles(grid, ChooseTiling(grid)).value();
+    EXPECT_GT(plan.tiles(), 1) << window;
   }
 }
 
