@@ -74,6 +74,22 @@ int64_t ReadUpsamples(const ConfigFields& f, std::vector<Stage>& stages) {
   return width;
 }
 
+std::vector<Stage> ReadWidthsAndDepths(const ConfigFields& f) {
+  std::vector<int64_t> widths, depths;
+  f.Read("stage_channels", &widths, kMaxDecoderWidth);
+  f.Read("stage_depths", &depths, kMaxLayers);
+  for (const auto& [key, list] : {std::pair("stage_channels", &widths), {"stage_depths", &depths}}) {
+    if (list->size() != kStages) f.Problem(key, Cat("must be a list of ", kStages, " numbers"));
+  }
+  std::vector<Stage> stages(kStages);
+  if (!f.problems().ok()) return stages;
+  for (size_t i = 0; i < kStages; ++i) {
+    stages[i].width = widths[i];
+    stages[i].blocks = depths[i];
+  }
+  return stages;
+}
+
 // Pictures grow by the same factor in height and width.
 void CheckSides(const ConfigFields& f, const std::vector<Stage>& stages) {
   int64_t height = 1, width = 1;
@@ -98,18 +114,8 @@ DiffusionDecoderConfig ReadDiffusionDecoder(const ConfigFields& vae, VideoDecode
   if (d.head_width % kHeadMultiple != 0 || d.head_width < kMinDecoderHead) {
     f.Problem("head_dim", Cat(d.head_width, " is not a multiple of 8 from 16 on"));
   }
-  std::vector<int64_t> widths, depths;
-  f.Read("stage_channels", &widths, kMaxDecoderWidth);
-  f.Read("stage_depths", &depths, kMaxLayers);
-  for (const auto& [key, list] : {std::pair("stage_channels", &widths), {"stage_depths", &depths}}) {
-    if (list->size() != kStages) f.Problem(key, Cat("must be a list of ", kStages, " numbers"));
-  }
+  std::vector<Stage> stages = ReadWidthsAndDepths(f);
   if (!f.problems().ok()) return d;
-  std::vector<Stage> stages(kStages);
-  for (size_t i = 0; i < kStages; ++i) {
-    stages[i].width = widths[i];
-    stages[i].blocks = depths[i];
-  }
   ReadWindows(f, stages);
   d.context_width = ReadUpsamples(f, stages);
   f.Read("stage5_channels", &stages.back().width, kMaxDecoderWidth);

@@ -56,8 +56,7 @@ AxialRope::AxialRope(Exec& exec, ArenaScope& scope, const Grid& grid, int64_t he
              .sin = scope.Alloc(DType::kF32, {positions, half}),
              .frame_cos = scope.Alloc(DType::kF32, {grid.frames, pairs.time}),
              .frame_sin = scope.Alloc(DType::kF32, {grid.frames, pairs.time})};
-  Stream& stream = exec.ops.stream();
-  const auto upload = [&](const Floats& from, const Tensor& to) { stream.CopyFromHost(from.data(), to); };
+  const auto upload = [&](const Floats& from, const Tensor& to) { exec.ops.stream().CopyFromHost(from.data(), to); };
   CosSin time, rows, columns;
   if (!exec.ops.dry()) {
     time = AxisTable(0, grid.frames, pairs.time);

@@ -30,9 +30,8 @@ std::optional<int64_t> SizeOf(const DiffusionTileGrid& grid, int axis, int64_t c
   if (count > CeilDiv(extent, FactorOf(grid.clip, axis))) return std::nullopt;
   if (count == 1) return RoundUp(extent, FactorOf(grid.clip, axis));
   const int64_t size = RoundUp(CeilDiv(extent + (count - 1) * overlap, count), FactorOf(grid.clip, axis));
-  if (grid.padded[axis] || size < std::max(2 * overlap, grid.least[axis] * grid.scale[axis]) || size >= extent) {
-    return std::nullopt;
-  }
+  const int64_t least = std::max({2 * overlap, 2 * FactorOf(grid.clip, axis), grid.least[axis] * grid.scale[axis]});
+  if (grid.padded[axis] || size < least || size >= extent) return std::nullopt;
   return size;
 }
 

@@ -58,6 +58,7 @@ std::vector<std::string> ReadmeItems() {
     const std::string line = text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
     const std::vector<std::string> cells = Split(line, " | ");
     const std::string cell = cells.back().substr(0, cells.back().find(" |"));
+    if (cell == "|") continue;  // an empty cell
     for (const std::string& item : Split(cell, ", ")) items.push_back(item);
   }
   return items;
