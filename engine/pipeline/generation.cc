@@ -342,8 +342,8 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
   };
   const auto work = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
   const auto draws = static_cast<int64_t>(modules_.video->NoiseDraws(plan_.tiles).size());
-  const auto draw = [&](int64_t number, const Shape& shape, bool wanted) {
-    return noise_.OfDecoder(exec, {.draw = number, .draws = draws, .shape = shape, .wanted = wanted});
+  const auto draw = [&](int64_t number, const Shape& shape, absl::Span<float> to) {
+    return noise_.OfDecoder(exec, {.draw = number, .draws = draws, .shape = shape, .to = to});
   };
   return VideoDecodeStage(*modules_.video)
       .Run(exec, plan_.tiles, latent, draw, {.emit = emit, .progress = progress, .work = work, .floats = inspected()});

@@ -124,19 +124,20 @@ absl::StatusOr<PerModality<GivenStepNoise>> NoiseDraws::OfSamplers(const StagePl
   return given;
 }
 
-absl::StatusOr<Floats> NoiseDraws::OfDecoder(Exec& exec, const DecoderDraw& decoder) {
+absl::Status NoiseDraws::OfDecoder(Exec& exec, const DecoderDraw& decoder) {
   const std::string name = DecoderNoiseName(decoder.draw, decoder.draws);
   const Shape& shape = decoder.shape;
   const HostArray* const given = plan_.request.noise.Find(name);
   if (given != nullptr) KINORA_RETURN_IF_ERROR(CheckShape(name, *given, {1, shape[0], shape[1], shape[2], shape[3]}));
-  if (exec.ops.dry()) return Floats{};
-  if (!decoder.wanted || given != nullptr) source_.Skip(shape.elements());
-  if (!decoder.wanted) return Floats{};
-  if (given != nullptr) return given->values;
-  Floats drawn(shape.elements());
-  const std::vector<std::function<void()>> parts = source_.TakeInParts(absl::MakeSpan(drawn));
+  if (exec.ops.dry()) return absl::OkStatus();
+  if (decoder.to.empty() || given != nullptr) {
+    source_.Skip(shape.elements());
+    if (!decoder.to.empty()) std::copy(given->values.begin(), given->values.end(), decoder.to.begin());
+    return absl::OkStatus();
+  }
+  const std::vector<std::function<void()>> parts = source_.TakeInParts(decoder.to);
   exec.backend.RunOnHost(static_cast<int64_t>(parts.size()), [&](int64_t part) { parts[part](); });
-  return drawn;
+  return absl::OkStatus();
 }
 
 }  // namespace kinora

@@ -29,15 +29,14 @@ class NoiseDraws {
   // Returns the noise that the request gives in place of the samplers' own in the stage of the last Begin. Fails like
   // Begin.
   absl::StatusOr<PerModality<GivenStepNoise>> OfSamplers(const StagePlan& stage) const;
-  // Returns the decoder's next draw (FrameDecoder::NoiseDraws), number `draw` of `draws`, after those of all stages. A
-  // draw that is not wanted uses up its random bits and returns nothing. Given noise replaces what was drawn. Uses the
-  // host's threads. If ops are only counted, it only checks the shape. Fails like Begin.
+  // Makes the decoder's next draw (FrameDecoder::NoiseDraws), after those of all stages. Given noise replaces what was
+  // drawn. Uses the host's threads. If ops are only counted, it only checks the shape. Fails like Begin.
   struct DecoderDraw {
-    int64_t draw = 0, draws = 0;
+    int64_t draw = 0, draws = 0;  // number `draw` of `draws`
     Shape shape;
-    bool wanted = false;
+    absl::Span<float> to;  // empty: only the draw's random bits are used up
   };
-  absl::StatusOr<std::vector<float>> OfDecoder(Exec& exec, const DecoderDraw& decoder);
+  absl::Status OfDecoder(Exec& exec, const DecoderDraw& decoder);
 
  private:
   // Returns the given noise, packed, one draw after the other; empty if it is not given or has no elements.

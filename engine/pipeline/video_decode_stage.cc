@@ -40,10 +40,12 @@ absl::Status GoOn(Exec& exec, const VideoDecodeStage::Follower& follower) {
 absl::Status VideoDecodeStage::Noise::Take(absl::Span<const PlannedTile> tiles, size_t mine) {
   const auto count = static_cast<int64_t>(draws.size());
   for (size_t i = 0; i < tiles.size() && next < count; ++i, ++next) {
-    const bool wanted = i == mine || of_clip;
-    if (wanted) values = {};  // so that two draws do not exist at once
-    KINORA_ASSIGN_OR_RETURN(std::vector<float> drawn, draw(next, draws[next], wanted));
-    if (wanted) values = std::move(drawn);
+    absl::Span<float> to;
+    if (memory.raw() != nullptr && (i == mine || of_clip)) {
+      to = {memory.data<float>(), static_cast<size_t>(draws[next].elements())};
+      values = to;
+    }
+    KINORA_RETURN_IF_ERROR(draw(next, draws[next], to));
   }
   return absl::OkStatus();
 }
@@ -146,6 +148,9 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
   if (features.ok()) shared.features = *features;
   Noise noise{.draws = decoder_.NoiseDraws(plan), .draw = draw_noise};
   noise.of_clip = noise.draws.size() == 1 && plan.tiles() > 1;
+  int64_t largest = 0;
+  for (const Shape& draw : noise.draws) largest = std::max(largest, draw.elements());
+  if (largest > 0) noise.memory = host.Alloc(DType::kF32, {largest});
   StepGate gate(exec, on_round, ahead, "tiles");
   return DecodeTiles(exec, shared, noise, gate);
 }

@@ -33,10 +33,10 @@ class VideoDecodeStage {
     bool floats = false;  // provide DecodedFrames::rgb; slower
   };
 
-  // Returns the decoder's draw of noise `draw` (FrameDecoder::NoiseDraws), of this shape, or nothing if it is not
-  // wanted here. Called on every rank once per draw, in order. All ranks must return the same status.
-  using DrawNoise =
-      absl::FunctionRef<absl::StatusOr<std::vector<float>>(int64_t draw, const Shape& shape, bool wanted)>;
+  // Makes the decoder's draw of noise `draw` (FrameDecoder::NoiseDraws), of this shape, in `to`, which is empty if it
+  // is not wanted here or ops are only counted. Called on every rank once per draw, in order. All ranks must return the
+  // same status.
+  using DrawNoise = absl::FunctionRef<absl::Status(int64_t draw, const Shape& shape, absl::Span<float> to)>;
 
   // decoder must outlive the stage.
   explicit VideoDecodeStage(const FrameDecoder& decoder) : decoder_(decoder) {}
@@ -64,7 +64,8 @@ class VideoDecodeStage {
     DrawNoise draw;
     bool of_clip = false;  // one draw for all tiles
     int64_t next = 0;
-    std::vector<float> values{};  // this rank's tile's, or the clip's
+    Tensor memory{};                   // in host memory, for the largest draw
+    absl::Span<const float> values{};  // this rank's tile's, or the clip's
     absl::Status Take(absl::Span<const PlannedTile> tiles, size_t mine);
   };
 
