@@ -31,7 +31,7 @@ Tensor Run(const Tensor& x, int64_t first, int64_t count) { return x.Rows(first,
 }  // namespace
 
 absl::StatusOr<std::vector<NeighbourhoodBlock>> DiffusionVideoDecoder::LoadBlocks(
-    WeightLoader weights, const DiffusionDecoderConfig& config, const DiffusionDecoderConfig::Stage& stage,
+    const WeightLoader& weights, const DiffusionDecoderConfig& config, const DiffusionDecoderConfig::Stage& stage,
     int64_t context_width) {
   std::vector<NeighbourhoodBlock> blocks;
   for (int64_t i = 0; i < stage.blocks; ++i) {

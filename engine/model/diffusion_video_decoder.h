@@ -79,7 +79,7 @@ class DiffusionVideoDecoder {
   };
   class Denoiser;
   class Noise;
-  static absl::StatusOr<std::vector<NeighbourhoodBlock>> LoadBlocks(WeightLoader weights,
+  static absl::StatusOr<std::vector<NeighbourhoodBlock>> LoadBlocks(const WeightLoader& weights,
                                                                     const DiffusionDecoderConfig& config,
                                                                     const DiffusionDecoderConfig::Stage& stage,
                                                                     int64_t context_width);

@@ -122,7 +122,11 @@ TEST_P(RowOps, ElementwiseOpsAreTheirFormulas) {
 
 TEST_P(RowOps, AGateScalesItsHead) {
   Device device(GetParam());
-  for (const auto& [heads, d] : {std::pair<int64_t, int64_t>{32, 64}, {4, 24}, {3, 5}}) {
+  struct Heads {
+    int64_t count, width;
+  };
+  for (const Heads& each : {Heads{32, 64}, {4, 24}, {3, 5}}) {
+    const int64_t heads = each.count, d = each.width;
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       const HostTensor x = Waves(dtype, {7, heads * d + 8}, 1), logits = Waves(DType::kF32, {7, heads}, 2);
       const Tensor whole = device.Upload(x.tensor());

@@ -15,7 +15,9 @@ constexpr size_t kMostReplyBytes = 2 << 20;
 v1::ProgressReply ProgressHere(const EventHub& hub, const v1::ProgressRequest& request) {
   v1::ProgressReply reply;
   size_t bytes = 0;
-  for (const auto& [id, known] : request.known()) {
+  for (const auto& entry : request.known()) {
+    const std::string& id = entry.first;
+    const int64_t known = entry.second;
     const std::optional<EventHub::Latest> latest = hub.LatestHere(id);
     if (!latest) continue;
     reply.add_running(id);
