@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -163,7 +164,9 @@ std::string Golden::WriteCheckpoint() {
     if (info.name.starts_with(kWeights)) weights.push_back(&info);
   }
   for (const TensorInfo* info : weights) writer.Declare(key_of(*info), info->dtype, info->shape);
-  checkpoint_ = absl::StrCat(testing::TempDir(), "/", metadata("weights"), ".", getpid(), ".checkpoint.safetensors");
+  static std::atomic<int> written = 0;  // ranks that are threads each write their own
+  checkpoint_ =
+      absl::StrCat(testing::TempDir(), "/", metadata("weights"), ".", getpid(), ".", ++written, ".safetensors");
   absl::Status status = writer.Open(checkpoint_);
   for (const TensorInfo* info : weights) {
     status.Update(writer.Append(key_of(*info), ReadAll(*owner, *info).data(), info->bytes));
