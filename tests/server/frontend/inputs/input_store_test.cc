@@ -375,6 +375,7 @@ class SharedInputsTest : public InputStoreTest {
 
 TEST_F(SharedInputsTest, WhileTheDatabaseIsAwayNobodyKnowsWhatOthersHaveStored) {
   Open();
+  ASSERT_THAT(Find(kPng), StatusIs(StatusCode::kNotFound));  // the first sweep, which lists what is stored, is over
   StoreElsewhere(kPng);
   shared_->is_away = true;
   EXPECT_THAT(Require(With(kPng)), StatusIs(StatusCode::kUnavailable));
