@@ -34,7 +34,7 @@ struct VideoDecoderConfig {
   int64_t patch_size = 4;  // space only
   std::optional<DiffusionDecoderConfig> diffusion{};
 
-  // Of the convolution decoder.
+  // The rest describes the convolution decoder alone.
   SpatialPadding padding = SpatialPadding::kReflect;
   bool causal = false;
   std::vector<VideoDecoderBlock> blocks{};

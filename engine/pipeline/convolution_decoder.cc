@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace kinora {
@@ -22,15 +21,6 @@ std::vector<int32_t> CellsOf(const LatentGrid& grid, const PlannedTile& tile) {
 }
 
 }  // namespace
-
-LatentGrid ConvolutionDecoder::GridOf(const Shape& latent) const {
-  KINORA_CHECK(latent.rank() == 4 && latent[3] == latent_channels()) << latent.ToString();
-  return {.frames = latent[0],
-          .height = latent[1],
-          .width = latent[2],
-          .time_factor = decoder_->config().time_factor(),
-          .space_factor = decoder_->config().space_factor()};
-}
 
 absl::StatusOr<TilePlan> ConvolutionDecoder::Plan(const Shape& latent, std::optional<Tiling> tiling) const {
   const LatentGrid grid = GridOf(latent);

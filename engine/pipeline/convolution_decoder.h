@@ -15,9 +15,7 @@ class ConvolutionDecoder : public FrameDecoder {
  public:
   explicit ConvolutionDecoder(std::shared_ptr<const VideoDecoder> decoder) : decoder_(std::move(decoder)) {}
 
-  int64_t latent_channels() const override { return decoder_->config().latent_channels; }
-  int64_t colours() const override { return decoder_->config().out_channels; }
-  LatentGrid GridOf(const Shape& latent) const override;
+  const VideoDecoderConfig& config() const override { return decoder_->config(); }
   // Default: Tiling::For(the clip's grid).
   absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling) const override;
   absl::StatusOr<Tensor> Features(Exec& exec, const TilePlan& plan, const Tensor& latent, GoOn go_on) const override;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/diffusion_tiling.h"
 
@@ -43,15 +42,6 @@ void Crop(Stream& stream, const Tensor& from, const Extents& first, const Tensor
 }
 
 }  // namespace
-
-LatentGrid DiffusionDecoder::GridOf(const Shape& latent) const {
-  KINORA_CHECK(latent.rank() == 4 && latent[3] == latent_channels()) << latent.ToString();
-  return {.frames = latent[0],
-          .height = latent[1],
-          .width = latent[2],
-          .time_factor = decoder_->config().time_factor(),
-          .space_factor = decoder_->config().space_factor()};
-}
 
 absl::StatusOr<TilePlan> DiffusionDecoder::Plan(const Shape& latent, std::optional<Tiling> tiling) const {
   const DiffusionTileGrid grid = DiffusionTileGrid::Of(decoder_->config(), GridOf(latent), decoder_->CellsOf(latent));

@@ -15,9 +15,7 @@ class DiffusionDecoder : public FrameDecoder {
  public:
   explicit DiffusionDecoder(std::shared_ptr<const DiffusionVideoDecoder> decoder) : decoder_(std::move(decoder)) {}
 
-  int64_t latent_channels() const override { return decoder_->config().latent_channels; }
-  int64_t colours() const override { return decoder_->config().out_channels; }
-  LatentGrid GridOf(const Shape& latent) const override;
+  const VideoDecoderConfig& config() const override { return decoder_->config(); }
   // Default: ChooseTiling. The cells of its tiles are those of the decoder's last stage.
   absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling) const override;
   absl::StatusOr<Tensor> Features(Exec& exec, const TilePlan& plan, const Tensor& latent, GoOn go_on) const override;

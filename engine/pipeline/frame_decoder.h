@@ -11,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/check.h"
+#include "engine/config/decoder_config.h"
 #include "engine/diffusion/latents.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/tiling.h"
@@ -32,10 +34,18 @@ class FrameDecoder {
  public:
   virtual ~FrameDecoder() = default;
 
-  virtual int64_t latent_channels() const = 0;
-  virtual int64_t colours() const = 0;  // values per pixel
+  virtual const VideoDecoderConfig& config() const = 0;
+  int64_t latent_channels() const { return config().latent_channels; }
+  int64_t colours() const { return config().out_channels; }  // values per pixel
   // latent: [F', H', W', latent_channels()]
-  virtual LatentGrid GridOf(const Shape& latent) const = 0;
+  LatentGrid GridOf(const Shape& latent) const {
+    KINORA_CHECK(latent.rank() == 4 && latent[3] == latent_channels()) << latent.ToString();
+    return {.frames = latent[0],
+            .height = latent[1],
+            .width = latent[2],
+            .time_factor = config().time_factor(),
+            .space_factor = config().space_factor()};
+  }
 
   // Returns the tiles of a clip. They depend on its shape and `tiling` alone, so that its pixels depend neither on the
   // machine nor on how ranks share the work. tiling: absent for the decoder's default. Fails with InvalidArgument,

@@ -4,35 +4,16 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "tests/testing/backends.h"
+#include "tests/testing/op_values.h"
 
 namespace kinora {
 namespace {
-
-HostTensor Random(DType dtype, const Shape& shape, int seed, float scale = 1.0f) {
-  HostTensor t(dtype, shape);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    if (dtype == DType::kF32) {
-      t.f32()[i] = normal(random);
-    } else {
-      t.tensor().data<bf16>()[i] = bf16(normal(random));
-    }
-  }
-  return t;
-}
-
-double At(const Tensor& t, int64_t row, int64_t column) {
-  const int64_t i = row * t.row_stride() + column;
-  return t.dtype() == DType::kF32 ? t.data<float>()[i] : static_cast<double>(static_cast<float>(t.data<bf16>()[i]));
-}
 
 std::vector<uint32_t> Bits(absl::Span<const float> values) {
   std::vector<uint32_t> bits(values.size());
@@ -98,16 +79,6 @@ HostTensor ReferenceAttention(const Tensor& q, const Tensor& k, const Tensor& v,
     }
   }
   return out;
-}
-
-// The columns of `whole` from `gap` on, contiguous.
-HostTensor Behind(const HostTensor& whole, int64_t gap) {
-  const int64_t width = whole.tensor().width() - gap;
-  HostTensor part(DType::kF32, {whole.tensor().rows(), width});
-  for (int64_t i = 0; i < part.tensor().elements(); ++i) {
-    part.f32()[i] = static_cast<float>(At(whole.tensor(), i / width, gap + i % width));
-  }
-  return part;
 }
 
 class AttentionSizes : public testing::TestWithParam<std::tuple<TestedBackend, AttentionCase>> {};

@@ -4,31 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/testing/backends.h"
+#include "tests/testing/op_values.h"
 
 namespace kinora {
 namespace {
 
 float Rounded(float value, DType dtype) { return dtype == DType::kF32 ? value : static_cast<float>(bf16(value)); }
-
-HostTensor Random(DType dtype, const Shape& shape, int seed, float scale = 1.0f) {
-  HostTensor t(dtype, shape);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    const float value = normal(random);
-    if (dtype == DType::kF32) {
-      t.f32()[i] = value;
-    } else {
-      t.tensor().data<bf16>()[i] = bf16(value);
-    }
-  }
-  return t;
-}
 
 float At(const Tensor& t, int64_t i) {
   return t.dtype() == DType::kF32 ? t.data<float>()[i] : static_cast<float>(t.data<bf16>()[i]);

@@ -5,33 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <random>
 #include <tuple>
 
 #include "absl/types/span.h"
 #include "tests/testing/backends.h"
+#include "tests/testing/op_values.h"
 
 namespace kinora {
 namespace {
-
-HostTensor Random(DType dtype, const Shape& shape, int seed, float scale = 1.0f) {
-  HostTensor t(dtype, shape);
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    if (dtype == DType::kF32) {
-      t.f32()[i] = normal(random);
-    } else {
-      t.tensor().data<bf16>()[i] = bf16(normal(random));
-    }
-  }
-  return t;
-}
-
-double At(const Tensor& t, int64_t row, int64_t column) {
-  const int64_t i = row * t.row_stride() + column;
-  return t.dtype() == DType::kF32 ? t.data<float>()[i] : static_cast<double>(static_cast<float>(t.data<bf16>()[i]));
-}
 
 // Compares bit patterns: 0 differs from -0, and a NaN equals itself.
 std::vector<uint32_t> Bits(absl::Span<const float> values) {
