@@ -34,7 +34,8 @@ std::vector<v1::ModelInfo> Models() {
 }
 
 void CheckAdmitted(const v1::CreateVideoRequest& request, const v1::Generation& effective, const v1::ModelInfo& model) {
-  KINORA_CHECK(effective.has_seed() && effective.width() > 0 && std::isfinite(effective.frame_rate()));
+  KINORA_CHECK(effective.has_seed() && std::isfinite(effective.frame_rate()));
+  KINORA_CHECK((effective.width() > 0) == !effective.audio_only()) << effective.ShortDebugString();
   const auto converted = ToGenerationRequest(effective);
   KINORA_CHECK(converted.ok()) << converted.status().ToString() << " " << effective.ShortDebugString();
   const auto resolved = ResolveRequest(*ToModelDescription(model), *converted);
