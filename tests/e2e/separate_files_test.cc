@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/e2e/tiny_2_5.h"
 #include "tests/e2e/tiny_model.h"
 
 namespace kinora {
@@ -9,27 +10,10 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kFolder[] = KINORA_SOURCE_DIR "/models/tiny-2.5";
-
-// Returns the file that kinora-render writes.
-std::string RenderedFrom(const TemporaryDirectory& directory, const std::vector<std::string>& flags) {
-  const std::string path = directory.File("rendered.mp4");
-  std::vector<std::string> render = {KINORA_RENDER_BINARY, "--model", kFolder, "--model", "kind=distilled"};
-  for (const std::string& flag :
-       {std::string("--seed=7"), std::string("--precision=f32"), std::string("--threads=2"),
-        absl::StrCat("--prompt=", kPrompt), absl::StrCat("--output=", path), absl::StrCat("--device=", Device())}) {
-    render.push_back(flag);
-  }
-  render.insert(render.end(), flags.begin(), flags.end());
-  const Result rendered = RunToEnd(render);
-  EXPECT_EQ(rendered.status, 0) << rendered.err;
-  return ReadFile(path);
-}
-
 class SeparateFiles : public TinyModel {
  protected:
   SeparateFiles()
-      : TinyModel({absl::StrCat("--worker-model=", kFolder), "--worker-model=kind=distilled", "--worker-model-id=tiny",
+      : TinyModel({absl::StrCat("--worker-model=", kTiny25), "--worker-model=kind=distilled", "--worker-model-id=tiny",
                    absl::StrCat("--worker-device=", Device()), "--worker-precision=f32", "--worker-threads=2"}) {}
 };
 
@@ -56,7 +40,7 @@ TEST_F(SeparateFiles, OfOneFolderAreServedAsKinoraRenderRendersThem) {
 TEST(SeparateFilesOnRanks, ChooseTheSameLengthAndMakeTheSameClip) {
   const TemporaryDirectory directory;
   const std::string path = directory.File("kinora.textproto");
-  WriteFile(path, absl::StrCat("groups { id: 'pair' processes: 2 worker { model: '", kFolder,
+  WriteFile(path, absl::StrCat("groups { id: 'pair' processes: 2 worker { model: '", kTiny25,
                                "' model: 'kind=distilled' model_id: 'tiny' device: '", Device(),
                                "' precision: 'f32' threads: 2 http_address: '' ranks: 'tokens=2' } }\n"));
   Server server(directory, {.binary = KINORA_WORKER_BINARY, .flags = {}});
@@ -66,27 +50,6 @@ TEST(SeparateFilesOnRanks, ChooseTheSameLengthAndMakeTheSameClip) {
   const Result made = RunToEnd(server.Generate(kPrompt, directory.File("served.mp4"), flags));
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(ReadFile(directory.File("served.mp4")), RenderedFrom(directory, flags));
-}
-
-// The file of the diffusion decoder in place of the other one, on ranks that are processes.
-TEST(SeparateFilesOnRanks, MakeTheClipOfTheDiffusionDecoder) {
-  const TemporaryDirectory directory;
-  const std::string path = directory.File("kinora.textproto");
-  const std::string decoder = absl::StrCat("video_vae=", kFolder, "/vae/ltx-2.5-tiny-video-vae.safetensors");
-  WriteFile(path, absl::StrCat("groups { id: 'pair' processes: 2 worker { model: '", kFolder, "' model: '", decoder,
-                               "' model: 'kind=distilled' model_id: 'tiny' device: '", Device(),
-                               "' precision: 'f32' threads: 2 http_address: '' ranks: 'tokens=2' "
-                               "decoder_border: 'repeat' } }\n"));
-  Server server(directory, {.binary = KINORA_WORKER_BINARY, .flags = {}});
-  server.Start(true, {absl::StrCat("--config=", path)});
-  std::vector<std::string> flags = {"--recipe=DISTILLED", "--width=128", "--height=96", "--frames=9"};
-  const Result made = RunToEnd(server.Generate(kPrompt, directory.File("served.mp4"), flags));
-  ASSERT_EQ(made.status, 0) << made.err;
-  const std::string served = ReadFile(directory.File("served.mp4"));
-  for (const std::string& flag : {"--model=" + decoder, std::string("--decoder-border=repeat")}) flags.push_back(flag);
-  EXPECT_EQ(served, RenderedFrom(directory, flags));
-  flags.back() = "--decoder-border=shift";
-  EXPECT_NE(served, RenderedFrom(directory, flags));
 }
 
 // 120 frames per second, so that the 0.23 s that the model predicts are more than one frame.
