@@ -1,5 +1,6 @@
 """The diffusion video decoder by Lightricks' own modules: normalised latent in, frames out. A seed draws the noise."""
 
+import contextlib
 from collections.abc import Callable
 
 import torch
@@ -153,6 +154,29 @@ def _repeat(meta: dict, decoder) -> Case:
     return case
 
 
+def _repeat_tiled(meta: dict, decoder) -> Case:
+    """The same form in tiles, each of which repeats its own left and right column."""
+    tiles = {"height": (64, 32), "width": (96, 64)}
+    case = _case("diffusion_decoder_repeat_tiled", meta, decoder, (3, 3, 5), 11, "diffusion_decoder")
+
+    def run(m, data, seed=_SEED, form=diffusion_decoder.chunked):
+        with form(m):
+            return {"frames": sampled(torch.cat(diffusion_decoder.chunks(m, data["latent"], seed, tiles), 2), 11)}
+
+    def untiled(m, data):
+        with diffusion_decoder.chunked(m):
+            return {"frames": sampled(decode(m, data["latent"], _SEED), 11)}
+
+    case.run = run
+    case.parameters |= {"tiles": tiles, "width_borders": "repeat"}
+    _describe_noise(case)
+    case.mistakes |= {
+        "windows shifted at the left and the right": lambda: run(decoder, case.inputs, form=contextlib.nullcontext),
+        "not tiled": lambda: untiled(decoder, case.inputs),
+    }
+    return case
+
+
 def _steps(meta: dict, decoder) -> Case:
     """Two steps: with velocities whole and in tiles, and with predictions of the picture."""
     case = _case("diffusion_decoder_steps", meta, decoder, (3, 3, 3), 9, "diffusion_decoder")
@@ -258,7 +282,7 @@ def _released(meta: dict) -> Case:
 
 def cases() -> list[Case]:
     meta, decoder = configs.ltx_2_5_diffusion(), tiny_2_5.decoder_of_diffusion()
-    found = [make(meta, decoder) for make in (_whole, _small, _tiled, _repeat, _steps)]
+    found = [make(meta, decoder) for make in (_whole, _small, _tiled, _repeat, _repeat_tiled, _steps)]
     found += [_gates(configs.ltx_2_5_diffusion()), _released(configs.ltx_2_5_diffusion())]
     for case in found:
         case.lightricks = True
