@@ -37,6 +37,8 @@ PRODUCTS = ["cuda_products_test -*MoreRows*"]
 WEIGHTS = ["cuda_weights_test *AreRewritten*:*RowsAreRead*"]
 CONVS = ["conv_ops_test */ConvOps.*cuda"]
 STREAM = ["cuda_stream_test"]
+NEIGHBOURS = ["neighbourhood_attention_test"]
+TILES = "kernels/neighbourhood_tiles.cu"
 
 FAULTS = [
     # ---- Kernels
@@ -58,7 +60,8 @@ FAULTS = [
     Fault("Kernels", "vectors-though-misaligned", "vector loads are used for a misaligned table", "kernels/row_norm.cu",
           "reinterpret_cast<uintptr_t>(table) % 16 == 0", "reinterpret_cast<uintptr_t>(table) % 4 == 0", ROW_NORM),
     Fault("Kernels", "sum-in-bf16", "the sum of a row is accumulated in the row's type", "kernels/row_norm.cu",
-          "total += term(kept[n][j]);", "total = RoundTo(x, total + term(kept[n][j]));", ROW_NORM),
+          "total += term(kept[n][j]);", "total = RoundTo(static_cast<const X*>(nullptr), total + term(kept[n][j]));",
+          ROW_NORM),
     Fault("Kernels", "rounded-twice", "gate · y is rounded before it is added", "kernels/row_norm.cu", "gate[j] * y[j]",
           "RoundTo(x, gate[j] * y[j])", ROW_NORM),
     Fault("Kernels", "early-launch-without-wait", "a kernel launched early does not wait for the previous kernel",
@@ -79,6 +82,18 @@ FAULTS = [
           "kernels/copy_rows.cu", "row * to.stride", "row * width", STREAM),
     Fault("Kernels", "step-not-counted", "the step counter is not incremented", "kernels/increment.cu",
           "++counters[threadIdx.x];", "", ["rotation_ops_test *Counters*"]),
+    Fault("Kernels", "stage-of-cells-without-barrier", "a stage of cells is read before all warps have loaded it", TILES,
+          BARRIER, "", NEIGHBOURS, nth=2, of=3),
+    Fault("Kernels", "sums-over-cells", "a warp's sums go to shared memory while others still read cells there", TILES,
+          BARRIER, "", NEIGHBOURS, nth=3, of=3),
+    Fault("Kernels", "cells-not-awaited", "cells are read before their copies have ended", TILES, "WaitCopies<0>();", "",
+          NEIGHBOURS, nth=2, of=2),
+    Fault("Kernels", "key-beyond-the-grid", "a cell at the end of the grid loads a key behind it", TILES,
+          "time + KeyTime() < end", "time + KeyTime() <= end", NEIGHBOURS),
+    Fault("Kernels", "window-too-wide", "a query sees one key too many on an axis", TILES,
+          "static_cast<unsigned>(window)", "static_cast<unsigned>(window) + 1", NEIGHBOURS),
+    Fault("Kernels", "denominator-of-the-old-maximum", "a new maximum scales the sums but not the denominator", TILES,
+          "half.denominator[row] *= shrink;", "", NEIGHBOURS),
     # ---- Launch configuration
     Fault("Launch configuration", "grid-too-small", "the grid lacks the threads of its last block", "kernels/im2col.cu",
           "(threads + kThreads - 1) / kThreads", "(threads + kThreads - 2) / kThreads", ["im2col_test"]),
