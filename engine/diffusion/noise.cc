@@ -25,8 +25,10 @@ void FillSixteen(Real* out) {
 
 }  // namespace
 
-void NoiseSource::Uniform(float& value) { value = static_cast<float>(engine_() & 0xffffffu) * 0x1p-24f; }
-void NoiseSource::Uniform(double& value) { value = UniformDouble(); }
+void NoiseSource::Uniform(absl::Span<float> values) { engine_.Uniform24(values); }
+void NoiseSource::Uniform(absl::Span<double> values) {
+  for (double& value : values) value = UniformDouble();
+}
 
 double NoiseSource::UniformDouble() {
   const uint64_t high = engine_(), low = engine_();
@@ -51,12 +53,10 @@ std::function<void()> NoiseSource::TakeSpan(absl::Span<Real> out) {
     for (Real& value : out) value = static_cast<Real>(NextNormal());
     return [] {};
   }
-  for (Real& value : out) Uniform(value);
+  Uniform(out);
   std::array<Real, kBlock> tail{};  // the last 16 values are drawn again, including some that are already final
   const bool partial = out.size() % kBlock != 0;
-  if (partial) {
-    for (Real& value : tail) Uniform(value);
-  }
+  if (partial) Uniform(absl::MakeSpan(tail));
   return [out, tail, partial] {
     for (size_t i = 0; i + kBlock <= out.size(); i += kBlock) FillSixteen(&out[i]);
     if (!partial) return;
@@ -67,15 +67,11 @@ std::function<void()> NoiseSource::TakeSpan(absl::Span<Real> out) {
 }
 
 // Values are made in blocks of 16, so all parts but the last are whole blocks; the last is at least one.
-std::vector<std::function<void()>> NoiseSource::TakeInParts(absl::Span<float> out) {
+std::function<void()> NoiseSource::TakePart(absl::Span<float>& out) {
   constexpr size_t kPart = kBlock << 16;
-  std::vector<std::function<void()>> tasks;
-  while (out.size() >= 2 * kPart) {
-    tasks.push_back(Take(out.first(kPart)));
-    out.remove_prefix(kPart);
-  }
-  tasks.push_back(Take(out));
-  return tasks;
+  const absl::Span<float> part = out.size() >= 2 * kPart ? out.first(kPart) : out;
+  out.remove_prefix(part.size());
+  return Take(part);
 }
 
 void NoiseSource::Skip(int64_t count) {
@@ -84,7 +80,7 @@ void NoiseSource::Skip(int64_t count) {
     for (int64_t i = 0; i < count; ++i) NextNormal();
     return;
   }
-  engine_.discard(static_cast<uint64_t>(count + (count % kLeast == 0 ? 0 : kLeast)));
+  engine_.Discard(static_cast<uint64_t>(count + (count % kLeast == 0 ? 0 : kLeast)));
 }
 
 void NoiseSource::Fill(absl::Span<float> out) { TakeSpan(out)(); }

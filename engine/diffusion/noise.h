@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/diffusion/mersenne_twister.h"
 
 namespace kinora {
 
@@ -26,20 +26,21 @@ class NoiseSource {
   // from them, on any thread. The memory of `out` must outlive the task.
   std::function<void()> Take(absl::Span<float> out);
   std::function<void()> Take(absl::Span<double> out);
-  // Take in several tasks, which threads can share.
-  std::vector<std::function<void()>> TakeInParts(absl::Span<float> out);
+  // Take in several tasks, which threads can share: of a first part of `out`, which becomes the rest; nothing is left
+  // after the last part. All parts together have the bits of one draw.
+  std::function<void()> TakePart(absl::Span<float>& out);
   // Leaves the generator as after Fill of `count` float32 values.
   void Skip(int64_t count);
 
  private:
-  double UniformDouble();       // 53 bits
-  void Uniform(float& value);   // 24 bits
-  void Uniform(double& value);  // 53 bits
+  double UniformDouble();                   // 53 bits
+  void Uniform(absl::Span<float> values);   // 24 bits each
+  void Uniform(absl::Span<double> values);  // 53 bits each
   double NextNormal();
   template <typename Real>
   std::function<void()> TakeSpan(absl::Span<Real> out);
 
-  std::mt19937 engine_;
+  MersenneTwister engine_;
   std::optional<double> spare_;  // the second of a pair, kept for the next small draw
 };
 

@@ -279,20 +279,16 @@ class DiffusionVideoDecoder::Denoiser {
     return absl::OkStatus();
   }
 
-  // x = conv_in_x_t(patchify(pixels)). pixels(first, count, to): writes frames to `to` [count, height, width, colours]
+  // x = conv_in_x_t(patches). fill(first, count, to): writes frames' patches to `to` [count, height, width, channels]
   // f32.
-  template <typename Pixels>
-  void Begin(Pixels&& pixels) {
-    const Shape frame = {1, canvas_[2], canvas_[3], canvas_[0]};
-    const int patch = static_cast<int>(decoder_.config_.patch_size);
-    ForFrames(canvas_[1], 2 * frame.elements(), [&](int64_t first, int64_t count) {
+  template <typename Fill>
+  void Begin(Fill&& fill) {
+    const int64_t patches = decoder_.conv_in_x_t_.in();
+    ForFrames(canvas_[1], 2 * x_.dim(1) * x_.dim(2) * patches, [&](int64_t first, int64_t count) {
       ArenaScope scope(exec_.arena);
-      const Tensor picture = scope.Alloc(DType::kF32, {count, frame[1], frame[2], frame[3]});
-      const Tensor patches = scope.Alloc(DType::kF32, {count, x_.dim(1), x_.dim(2), decoder_.conv_in_x_t_.in()});
-      pixels(first, count, picture);
-      exec_.ops.SpaceToDepth(picture, {.factor = {.height = patch, .width = patch}, .width_before_height = true},
-                             patches);
-      exec_.ops.Matmul(patches.As2D(), decoder_.conv_in_x_t_, {}, Run(x_, first, count).As2D());
+      const Tensor filled = scope.Alloc(DType::kF32, {count, x_.dim(1), x_.dim(2), patches});
+      fill(first, count, filled);
+      exec_.ops.Matmul(filled.As2D(), decoder_.conv_in_x_t_, {}, Run(x_, first, count).As2D());
     });
   }
 
@@ -335,40 +331,53 @@ class DiffusionVideoDecoder::Denoiser {
   Tensor x_, modulation_;
 };
 
-// Turns planar noise [colours, frames, height, width] on the host into pictures.
+// Blocks of patch x patch pixels become channels, in the order (colour, column, row).
+SpaceToDepthOptions Patches(int64_t patch) {
+  const int side = static_cast<int>(patch);
+  return {.factor = {.height = side, .width = side}, .width_before_height = true};
+}
+
+// Noise of the planes of a canvas [colours, frames, height, width] on the host.
 class DiffusionVideoDecoder::Noise {
  public:
-  Noise(Exec& exec, absl::Span<const float> values, const Shape& canvas)
-      : exec_(exec), values_(values), canvas_(canvas) {
-    KINORA_CHECK(exec.ops.dry() || static_cast<int64_t>(values.size()) == canvas.elements()) << canvas.ToString();
+  Noise(Exec& exec, const HostNoise& noise, const Shape& canvas) : exec_(exec), noise_(noise), canvas_(canvas) {
+    KINORA_CHECK(exec.ops.dry() || static_cast<int64_t>(noise.values.size()) == canvas.elements()) << canvas.ToString();
   }
-  void operator()(int64_t first, int64_t count, const Tensor& to) {
-    const int64_t plane = canvas_[2] * canvas_[3], colours = canvas_[0];
-    if (!exec_.ops.dry()) frames_.resize(count * plane * colours);
-    for (int64_t c = 0; c < colours && !exec_.ops.dry(); ++c) {
-      const float* const from = values_.data() + (c * canvas_[1] + first) * plane;
-      for (int64_t i = 0; i < count * plane; ++i) frames_[i * colours + c] = from[i];
+  // Writes the Patches of frames to `to` [count, height / patch, width / patch, colours·patch²] f32.
+  void operator()(int64_t first, int64_t count, int64_t patch, const Tensor& to) {
+    for (int64_t c = 0; c < canvas_[0]; ++c) {
+      ArenaScope scope(exec_.arena);
+      const Tensor plane = scope.Alloc(DType::kF32, {count, canvas_[2], canvas_[3], 1});
+      Upload(c, first, plane);
+      exec_.ops.SpaceToDepth(plane, Patches(patch), to.Columns(c * patch * patch, (c + 1) * patch * patch));
     }
-    exec_.ops.stream().CopyFromHost(frames_.data(), to);
   }
 
  private:
+  void Upload(int64_t colour, int64_t first, const Tensor& plane) {
+    Stream& stream = exec_.ops.stream();
+    const float* const from =
+        exec_.ops.dry() ? nullptr : &noise_.values[(colour * canvas_[1] + first) * canvas_[2] * canvas_[3]];
+    noise_.pinned ? stream.CopyFromPinned(from, plane) : stream.CopyFromHost(from, plane);
+  }
+
   Exec& exec_;
-  const absl::Span<const float> values_;
+  const HostNoise noise_;
   const Shape canvas_;
-  std::vector<float> frames_;
 };
 
-absl::Status DiffusionVideoDecoder::Decode(Exec& exec, const Tensor& features, const Tile& tile,
-                                           absl::Span<const float> noise, GoOn go_on, Tensor out) const {
+absl::Status DiffusionVideoDecoder::Decode(Exec& exec, const Tensor& features, const Tile& tile, const HostNoise& noise,
+                                           GoOn go_on, Tensor out) const {
   ArenaScope scope(exec.arena);
   KINORA_ASSIGN_OR_RETURN(const Tensor context, Context(exec, features, tile, go_on));
   Denoiser denoiser(*this, exec, context, tile, scope);
   const Shape canvas = CanvasOf(tile);
-  Noise pictures(exec, noise, canvas);
+  Noise planes(exec, noise, canvas);
   const auto steps = static_cast<double>(diffusion().steps);
   if (steps == 1 && !diffusion().predicts_velocity) {
-    denoiser.Begin(pictures);
+    denoiser.Begin(
+        [&](int64_t first, int64_t count, const Tensor& to) { planes(first, count, config_.patch_size, to); });
+    KINORA_RETURN_IF_ERROR(go_on());
     KINORA_RETURN_IF_ERROR(denoiser.Predict(1.0, go_on));
     denoiser.End(out);
     return absl::OkStatus();
@@ -376,11 +385,13 @@ absl::Status DiffusionVideoDecoder::Decode(Exec& exec, const Tensor& features, c
   const Tensor x_t = scope.Alloc(DType::kF32, {canvas[1], canvas[2], canvas[3], canvas[0]});
   const Tensor prediction = scope.Alloc(DType::kF32, x_t.shape());
   ForFrames(canvas[1], canvas[0] * canvas[2] * canvas[3],
-            [&](int64_t first, int64_t count) { pictures(first, count, Run(x_t, first, count)); });
+            [&](int64_t first, int64_t count) { planes(first, count, 1, Run(x_t, first, count)); });
+  KINORA_RETURN_IF_ERROR(go_on());
   for (int64_t i = 0; i < diffusion().steps; ++i) {
     const double t = 1 - static_cast<double>(i) / steps, next = i + 1 == diffusion().steps ? 0 : t - 1 / steps;
-    denoiser.Begin(
-        [&](int64_t first, int64_t count, const Tensor& to) { exec.ops.stream().Copy(Run(x_t, first, count), to); });
+    denoiser.Begin([&](int64_t first, int64_t count, const Tensor& to) {
+      exec.ops.SpaceToDepth(Run(x_t, first, count), Patches(config_.patch_size), to);
+    });
     KINORA_RETURN_IF_ERROR(denoiser.Predict(t, go_on));
     denoiser.End(prediction);
     // With velocities x_t += (next − t) v; with pictures v = (x_t − x0) / t.

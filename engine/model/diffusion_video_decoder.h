@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/config/decoder_config.h"
+#include "engine/model/host_noise.h"
 #include "engine/model/neighbourhood_block.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
@@ -65,11 +66,12 @@ class DiffusionVideoDecoder {
   Shape CanvasOf(const Tile& tile) const;
   Shape OutputShape(const Tile& tile) const;  // [frames, height, width, colours]
 
-  // features: from Features   noise: standard normal, CanvasOf(tile), on the host; ignored if ops are only counted.
+  // features: from Features   noise: CanvasOf(tile); ignored if ops are only counted. If it is pinned, it must stay
+  // until a call of go_on has waited for the device.
   // out: OutputShape(tile) f32, nominally in [-1, 1]; overshoots are not clamped. exec.dtype: of the activations.
   // Temporaries come from exec.arena. Fails with go_on's error; `out` is then undefined. Taps: "conv_in_x_t",
   // "modulation", "block.i".
-  absl::Status Decode(Exec& exec, const Tensor& features, const Tile& tile, absl::Span<const float> noise, GoOn go_on,
+  absl::Status Decode(Exec& exec, const Tensor& features, const Tile& tile, const HostNoise& noise, GoOn go_on,
                       Tensor out) const;
 
  private:

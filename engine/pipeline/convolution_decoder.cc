@@ -33,7 +33,7 @@ absl::StatusOr<Tensor> ConvolutionDecoder::Features(Exec&, const TilePlan&, cons
 }
 
 absl::Status ConvolutionDecoder::Decode(Exec& exec, const TilePlan& plan, const Tensor& features,
-                                        const PlannedTile& tile, absl::Span<const float>, GoOn, Tensor out) const {
+                                        const PlannedTile& tile, const HostNoise&, GoOn, Tensor out) const {
   const std::vector<int32_t> cells = CellsOf(plan.grid, tile);
   ArenaScope scope(exec.arena);
   const Tensor z = scope.Alloc(DType::kF32, {tile.time->end - tile.time->begin, tile.height->end - tile.height->begin,

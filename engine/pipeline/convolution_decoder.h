@@ -21,7 +21,7 @@ class ConvolutionDecoder : public FrameDecoder {
   absl::StatusOr<Tensor> Features(Exec& exec, const TilePlan& plan, const Tensor& latent, GoOn go_on) const override;
   std::vector<Shape> NoiseDraws(const TilePlan&) const override { return {}; }
   absl::Status Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-                      absl::Span<const float> noise, GoOn go_on, Tensor out) const override;
+                      const HostNoise& noise, GoOn go_on, Tensor out) const override;
 
  private:
   const std::shared_ptr<const VideoDecoder> decoder_;

@@ -80,20 +80,21 @@ std::vector<Shape> DiffusionDecoder::NoiseDraws(const TilePlan& plan) const {
 }
 
 absl::Status DiffusionDecoder::Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-                                      absl::Span<const float> noise, GoOn go_on, Tensor out) const {
+                                      const HostNoise& noise, GoOn go_on, Tensor out) const {
   const DiffusionVideoDecoder::Tile cells = TileOf(plan, tile);
   const Shape made = decoder_->OutputShape(cells);
   std::vector<float> cut;
+  HostNoise own = noise;
   if (OneDraw() && plan.tiles() > 1 && !exec.ops.dry()) {
     const Extents first = {tile.time->out_begin, made[1] / (cells.end[1] - cells.begin[1]) * cells.begin[1],
                            made[2] / (cells.end[2] - cells.begin[2]) * cells.begin[2]};
-    cut = CutNoise(noise, NoiseDraws(plan).front(), decoder_->CanvasOf(cells), first);
-    noise = cut;
+    cut = CutNoise(noise.values, NoiseDraws(plan).front(), decoder_->CanvasOf(cells), first);
+    own = {.values = cut};
   }
-  if (made == out.shape()) return decoder_->Decode(exec, features, cells, noise, go_on, out);
+  if (made == out.shape()) return decoder_->Decode(exec, features, cells, own, go_on, out);
   ArenaScope scope(exec.arena);  // a clip that was padded
   const Tensor whole = scope.Alloc(DType::kF32, made);
-  KINORA_RETURN_IF_ERROR(decoder_->Decode(exec, features, cells, noise, go_on, whole));
+  KINORA_RETURN_IF_ERROR(decoder_->Decode(exec, features, cells, own, go_on, whole));
   Extents padding = decoder_->PaddingOf(LatentOf(plan.grid, latent_channels()));
   for (int64_t& cells_before : padding) cells_before *= plan.grid.space_factor;
   Crop(exec.ops.stream(), whole, padding, out);

@@ -22,7 +22,7 @@ class DiffusionDecoder : public FrameDecoder {
   // A tile's own draw if the decoder takes one step that predicts the picture, otherwise one for the clip.
   std::vector<Shape> NoiseDraws(const TilePlan& plan) const override;
   absl::Status Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-                      absl::Span<const float> noise, GoOn go_on, Tensor out) const override;
+                      const HostNoise& noise, GoOn go_on, Tensor out) const override;
 
  private:
   DiffusionVideoDecoder::Tile TileOf(const TilePlan& plan, const PlannedTile& tile) const;

@@ -14,6 +14,7 @@
 #include "engine/base/check.h"
 #include "engine/config/decoder_config.h"
 #include "engine/diffusion/latents.h"
+#include "engine/model/host_noise.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/tiling.h"
 
@@ -63,12 +64,12 @@ class FrameDecoder {
   // it is drawn: none, one draw for the whole clip, or one for each tile of the plan.
   virtual std::vector<Shape> NoiseDraws(const TilePlan& plan) const = 0;
 
-  // features: from Features   noise: the clip's or the tile's draw of NoiseDraws, standard normal, in host memory;
-  // empty if there is none, or if ops are only counted   out: tile.OutputShape(colours()) f32, nominally in [-1, 1];
-  // overshoots are not clamped. exec.dtype: of the activations. Temporaries come from exec.arena. Fails with go_on's
-  // error; `out` is then undefined.
+  // features: from Features   noise: the clip's or the tile's draw of NoiseDraws; empty if there is none, or if ops are
+  // only counted. If it is pinned, it must stay until a call of go_on has waited for the device.   out:
+  // tile.OutputShape(colours()) f32, nominally in [-1, 1]; overshoots are not clamped. exec.dtype: of the activations.
+  // Temporaries come from exec.arena. Fails with go_on's error; `out` is then undefined.
   virtual absl::Status Decode(Exec& exec, const TilePlan& plan, const Tensor& features, const PlannedTile& tile,
-                              absl::Span<const float> noise, GoOn go_on, Tensor out) const = 0;
+                              const HostNoise& noise, GoOn go_on, Tensor out) const = 0;
 };
 
 }  // namespace kinora

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
@@ -139,6 +140,7 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
   mix(noise.video, z.video);
   mix(noise.audio, z.audio);
   Hold(exec, stage);
+  if (decoder_noise_.has_value() && IsLast(stage)) DrawAhead(exec);
   return absl::OkStatus();
 }
 
@@ -153,14 +155,17 @@ void Generation::Hold(Exec& exec, const StagePlan& stage) {
   BlendClean(exec, z_.audio);
 }
 
+// Whether no later stage is of the same kind.
+bool Generation::IsLast(const StagePlan& stage) const {
+  return std::none_of(&stage + 1, plan_.stages.data() + plan_.stages.size(),
+                      [&](const StagePlan& later) { return later.kind == stage.kind; });
+}
+
 // Keeps the sound of the stage whose sound is decoded. A later stage works on a copy.
 void Generation::KeepSound(Exec& exec, const StagePlan& stage) {
   if (&stage != &plan_.stages[plan_.audio_stage]) return;
   sound_ = z_.audio.z;
-  if (z_.audio.frozen) return;
-  const bool last = std::none_of(&stage + 1, plan_.stages.data() + plan_.stages.size(),
-                                 [](const StagePlan& later) { return later.kind == StageKind::kDenoise; });
-  if (last) return;
+  if (z_.audio.frozen || IsLast(stage)) return;
   z_.audio.z = exec.arena.Alloc(DType::kF32, sound_.shape());
   exec.ops.stream().Copy(sound_, z_.audio.z);
   sound_is_apart_ = true;
@@ -329,6 +334,17 @@ Tensor Generation::VideoLatent() const {
   return z_.video.z.Rows(0, grid_.tokens()).Reshape({grid_.frames, grid_.height, grid_.width, z_.video.z.width()});
 }
 
+void Generation::ReserveNoise(Exec& exec) {
+  decoder_noise_.emplace(exec, noise_.source(), request_.noise, modules_.video->NoiseDraws(plan_.tiles));
+}
+
+// Begins the noise of this rank's first tile once no denoising stage draws any more.
+void Generation::DrawAhead(Exec& exec) {
+  const Communicator& world = exec.mesh.world();
+  const auto draw = VideoDecodeStage::FirstDraw(plan_.tiles, decoder_noise_->draws(), world.rank(), world.size());
+  if (draw.has_value()) decoder_noise_->DrawAhead(*draw);
+}
+
 absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step) {
   const Tensor latent = VideoLatent();
   const auto emit = [&](const DecodedFrames& frames) {
@@ -341,10 +357,10 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
     return on_step(stage, done, nullptr);
   };
   const auto work = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
-  const auto draws = static_cast<int64_t>(modules_.video->NoiseDraws(plan_.tiles).size());
-  const auto draw = [&](int64_t number, const Shape& shape, absl::Span<float> to) {
-    return noise_.OfDecoder(exec, {.draw = number, .draws = draws, .shape = shape, .to = to});
-  };
+  ArenaScope host(exec.host);
+  if (!decoder_noise_.has_value()) ReserveNoise(exec);
+  const absl::Cleanup made = [this] { decoder_noise_.reset(); };
+  const auto draw = [&](bool wanted) { return decoder_noise_->Take(exec, wanted); };
   return VideoDecodeStage(*modules_.video)
       .Run(exec, plan_.tiles, latent, draw, {.emit = emit, .progress = progress, .work = work, .floats = inspected()});
 }
@@ -440,8 +456,10 @@ absl::StatusOr<int32_t> Generation::ChooseFrames(Exec& exec, OnStep on_step) {
 }
 
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
-  ArenaScope request(exec.arena);
+  ArenaScope request(exec.arena), host(exec.host);
+  const absl::Cleanup ended = [this] { decoder_noise_.reset(); };
   KINORA_RETURN_IF_ERROR(FindStart(exec));
+  if (!exec.backend.traits().unified_memory && plan_.decodes_video()) ReserveNoise(exec);
   for (const StagePlan& stage : plan_.stages) {
     if (PassesOver(stage)) {
       KINORA_RETURN_IF_ERROR(PassOver(exec, stage));

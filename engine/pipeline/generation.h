@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_PIPELINE_GENERATION_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "engine/diffusion/latent_state.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/decoder_noise.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/noise_draws.h"
 #include "engine/pipeline/resume_point.h"
@@ -78,6 +80,7 @@ class Generation {
   absl::Status Begin(Exec& exec, const StagePlan& stage);
   void AllocDenoised(Exec& exec, const StagePlan& stage);
   void Hold(Exec& exec, const StagePlan& stage);
+  bool IsLast(const StagePlan& stage) const;
   void KeepSound(Exec& exec, const StagePlan& stage);
   absl::Status Upsample(Exec& exec, const StagePlan& stage);
   absl::Status FindStart(Exec& exec);
@@ -90,6 +93,8 @@ class Generation {
   VelocityInputs InputsOf(const StagePlan& stage) const;
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status OpenClip(Exec& exec);
+  void ReserveNoise(Exec& exec);
+  void DrawAhead(Exec& exec);
   absl::Status DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status DecodeAudio(Exec& exec);
 
@@ -116,6 +121,7 @@ class Generation {
   const ResumePoint* const from_;
   Start start_;
   NoiseDraws noise_;
+  std::optional<DecoderNoise> decoder_noise_;
   TextContext cond_, uncond_;
   int64_t frames_ = 0;  // as the model chose them
   PerModality<LatentState> z_;

@@ -39,7 +39,7 @@ class WholeClip {
   absl::Status Decode(Exec& exec, const Tensor& latent, const Tensor& out) const {
     const ArenaScope scope(exec.arena);
     KINORA_ASSIGN_OR_RETURN(const Tensor features, decoder_.Features(exec, plan_, latent, &absl::OkStatus));
-    return decoder_.Decode(exec, plan_, features, tile_, noise_, &absl::OkStatus, out);
+    return decoder_.Decode(exec, plan_, features, tile_, {.values = noise_}, &absl::OkStatus, out);
   }
 
  private:

@@ -1,7 +1,6 @@
 #include "engine/pipeline/noise_draws.h"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 
 #include "engine/base/status_macros.h"
@@ -13,14 +12,14 @@ namespace {
 using Floats = std::vector<float>;
 using Use = NoiseDraw::Use;
 
-absl::Status CheckShape(std::string_view name, const HostArray& given, const Shape& needed) {
+}  // namespace
+
+absl::Status CheckGivenShape(std::string_view name, const HostArray& given, const Shape& needed) {
   if (Shape(given.shape) == needed && static_cast<int64_t>(given.values.size()) == needed.elements())
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(name, ": shape ", Shape(given.shape).ToString(), ", but this request needs ", needed.ToString()));
 }
-
-}  // namespace
 
 Shape NoiseDraws::ShapeOf(const NoiseDraw& draw, const StagePlan& stage, int64_t draws) const {
   const int64_t channels = config_.transformer.video.in_channels;
@@ -42,7 +41,7 @@ absl::StatusOr<Floats> NoiseDraws::Given(const NoiseDraw& draw, const StagePlan&
   const std::string name = NoiseName(draw);
   const HostArray* const given = plan_.request.noise.Find(name);
   if (given == nullptr || (draw.appended && stage.appended == 0)) return Floats{};
-  KINORA_RETURN_IF_ERROR(CheckShape(name, *given, ShapeOf(draw, stage, draws)));
+  KINORA_RETURN_IF_ERROR(CheckGivenShape(name, *given, ShapeOf(draw, stage, draws)));
   Floats packed(given->values.size());
   const size_t each = packed.size() / draws;
   for (int64_t i = 0; i < draws; ++i) {
@@ -122,22 +121,6 @@ absl::StatusOr<PerModality<GivenStepNoise>> NoiseDraws::OfSamplers(const StagePl
     }
   }
   return given;
-}
-
-absl::Status NoiseDraws::OfDecoder(Exec& exec, const DecoderDraw& decoder) {
-  const std::string name = DecoderNoiseName(decoder.draw, decoder.draws);
-  const Shape& shape = decoder.shape;
-  const HostArray* const given = plan_.request.noise.Find(name);
-  if (given != nullptr) KINORA_RETURN_IF_ERROR(CheckShape(name, *given, {1, shape[0], shape[1], shape[2], shape[3]}));
-  if (exec.ops.dry()) return absl::OkStatus();
-  if (decoder.to.empty() || given != nullptr) {
-    source_.Skip(shape.elements());
-    if (!decoder.to.empty()) std::copy(given->values.begin(), given->values.end(), decoder.to.begin());
-    return absl::OkStatus();
-  }
-  const std::vector<std::function<void()>> parts = source_.TakeInParts(decoder.to);
-  exec.backend.RunOnHost(static_cast<int64_t>(parts.size()), [&](int64_t part) { parts[part](); });
-  return absl::OkStatus();
 }
 
 }  // namespace kinora

@@ -1,8 +1,10 @@
 // The noise of a run: its initial latents, and the samplers' noise if the request gives it. Every rank draws all of it,
-// in the reference's order: within a stage first video, then appended tokens, then audio; at last the decoder's.
+// in the reference's order: within a stage first video, then appended tokens, then audio. The decoder's follow
+// (decoder_noise.h).
 #ifndef KINORA_ENGINE_PIPELINE_NOISE_DRAWS_H_
 #define KINORA_ENGINE_PIPELINE_NOISE_DRAWS_H_
 
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,10 +13,12 @@
 #include "engine/config/model_config.h"
 #include "engine/diffusion/noise.h"
 #include "engine/diffusion/sampler.h"
-#include "engine/parallel/exec.h"
 #include "engine/pipeline/run_plan.h"
 
 namespace kinora {
+
+// Fails with InvalidArgument, naming the tensor, if given noise has not the shape that a run needs.
+absl::Status CheckGivenShape(std::string_view name, const HostArray& given, const Shape& needed);
 
 class NoiseDraws {
  public:
@@ -29,14 +33,8 @@ class NoiseDraws {
   // Returns the noise that the request gives in place of the samplers' own in the stage of the last Begin. Fails like
   // Begin.
   absl::StatusOr<PerModality<GivenStepNoise>> OfSamplers(const StagePlan& stage) const;
-  // Makes the decoder's next draw (FrameDecoder::NoiseDraws), after those of all stages. Given noise replaces what was
-  // drawn. Uses the host's threads. If ops are only counted, it only checks the shape. Fails like Begin.
-  struct DecoderDraw {
-    int64_t draw = 0, draws = 0;  // number `draw` of `draws`
-    Shape shape;
-    absl::Span<float> to;  // empty: only the draw's random bits are used up
-  };
-  absl::Status OfDecoder(Exec& exec, const DecoderDraw& decoder);
+  // The generator of the run; of the decoder's noise (decoder_noise.h) once all stages have begun.
+  NoiseSource& source() { return source_; }
 
  private:
   // Returns the given noise, packed, one draw after the other; empty if it is not given or has no elements.

@@ -218,6 +218,11 @@ double RunPlan::flops() const {
   return sum;
 }
 
+bool RunPlan::decodes_video() const {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const StagePlan& stage) { return stage.kind == StageKind::kDecodeVideo; });
+}
+
 bool RunPlan::guided() const {
   return std::any_of(stages.begin(), stages.end(),
                      [](const StagePlan& stage) { return !stage.passes.empty() && stage.passes[0] == Pass::kUncond; });

@@ -108,7 +108,8 @@ struct RunPlan {
   // What the ops need to have done once for these shapes (Pipeline::DoAhead); null: nothing is known.
   std::shared_ptr<const OneTimeWork> one_time_work{};
 
-  bool guided() const;                                  // some stage reads the negative prompt
+  bool guided() const;  // some stage reads the negative prompt
+  bool decodes_video() const;
   double flops() const;                                 // of all stages
   const StagePlan* Find(std::string_view stage) const;  // by its name; null if there is no such stage
   std::string TextEncoderResidence() const;             // for display: "resident", "evicted, 23.53 GB"

@@ -22,6 +22,9 @@ std::vector<PlannedTile> TilesOf(const TilePlan& plan, size_t t) {
   return tiles;
 }
 
+// Whether one draw of noise serves all tiles.
+bool DrawsForClip(const TilePlan& plan, int64_t draws) { return draws == 1 && plan.tiles() > 1; }
+
 // Whether the work on a tile goes on. On a device waits for what is enqueued, and leaves a failure to the stream.
 absl::Status GoOn(Exec& exec, const VideoDecodeStage::Follower& follower) {
   if (exec.ops.dry()) return absl::OkStatus();
@@ -36,16 +39,19 @@ absl::Status GoOn(Exec& exec, const VideoDecodeStage::Follower& follower) {
 
 }  // namespace
 
+std::optional<int64_t> VideoDecodeStage::FirstDraw(const TilePlan& plan, int64_t draws, int64_t rank, int64_t ranks) {
+  if (draws == 0) return std::nullopt;
+  if (DrawsForClip(plan, draws)) return 0;
+  const auto of_group = static_cast<int64_t>(plan.height.size() * plan.width.size());
+  return rank < std::min(ranks, of_group) ? std::optional(rank) : std::nullopt;
+}
+
 // Draws the noise of a round. A draw for the whole clip is made in its first round.
 absl::Status VideoDecodeStage::Noise::Take(absl::Span<const PlannedTile> tiles, size_t mine) {
-  const auto count = static_cast<int64_t>(draws.size());
-  for (size_t i = 0; i < tiles.size() && next < count; ++i, ++next) {
-    absl::Span<float> to;
-    if (memory.raw() != nullptr && (i == mine || of_clip)) {
-      to = {memory.data<float>(), static_cast<size_t>(draws[next].elements())};
-      values = to;
-    }
-    KINORA_RETURN_IF_ERROR(draw(next, draws[next], to));
+  for (size_t i = 0; i < tiles.size() && left > 0; ++i, --left) {
+    const bool wanted = i == mine || of_clip;
+    KINORA_ASSIGN_OR_RETURN(const HostNoise drawn, draw(wanted));
+    if (wanted) values = drawn;
   }
   return absl::OkStatus();
 }
@@ -146,11 +152,8 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
   const absl::StatusOr<Tensor> features = decoder_.Features(exec, plan, latent, go_on);
   shared.ended = features.status();
   if (features.ok()) shared.features = *features;
-  Noise noise{.draws = decoder_.NoiseDraws(plan), .draw = draw_noise};
-  noise.of_clip = noise.draws.size() == 1 && plan.tiles() > 1;
-  int64_t largest = 0;
-  for (const Shape& draw : noise.draws) largest = std::max(largest, draw.elements());
-  if (largest > 0) noise.memory = host.Alloc(DType::kF32, {largest});
+  const auto draws = static_cast<int64_t>(decoder_.NoiseDraws(plan).size());
+  Noise noise{.left = draws, .of_clip = DrawsForClip(plan, draws), .draw = draw_noise};
   StepGate gate(exec, on_round, ahead, "tiles");
   return DecodeTiles(exec, shared, noise, gate);
 }

@@ -7,10 +7,12 @@
 #define KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/frame_blender.h"
@@ -33,10 +35,12 @@ class VideoDecodeStage {
     bool floats = false;  // provide DecodedFrames::rgb; slower
   };
 
-  // Makes the decoder's draw of noise `draw` (FrameDecoder::NoiseDraws), of this shape, in `to`, which is empty if it
-  // is not wanted here or ops are only counted. Called on every rank once per draw, in order. All ranks must return the
-  // same status.
-  using DrawNoise = absl::FunctionRef<absl::Status(int64_t draw, const Shape& shape, absl::Span<float> to)>;
+  // Makes the decoder's next draw of noise (FrameDecoder::NoiseDraws). Returns its values, which stay until the next
+  // draw that is wanted, or none if they are not wanted on this rank or ops are only counted. Called on every rank once
+  // per draw, in order. All ranks must return the same status.
+  using DrawNoise = absl::FunctionRef<absl::StatusOr<HostNoise>(bool wanted)>;
+  // Returns the number of the first draw that a rank of `ranks` wants; none if it wants none before its second tile.
+  static std::optional<int64_t> FirstDraw(const TilePlan& plan, int64_t draws, int64_t rank, int64_t ranks);
 
   // decoder must outlive the stage.
   explicit VideoDecodeStage(const FrameDecoder& decoder) : decoder_(decoder) {}
@@ -60,12 +64,10 @@ class VideoDecodeStage {
   };
   // The noise of a run: what has been drawn, and what is still to be drawn.
   struct Noise {
-    std::vector<Shape> draws;
-    DrawNoise draw;
+    int64_t left = 0;      // draws
     bool of_clip = false;  // one draw for all tiles
-    int64_t next = 0;
-    Tensor memory{};                   // in host memory, for the largest draw
-    absl::Span<const float> values{};  // this rank's tile's, or the clip's
+    DrawNoise draw;
+    HostNoise values{};  // this rank's tile's, or the clip's
     absl::Status Take(absl::Span<const PlannedTile> tiles, size_t mine);
   };
 

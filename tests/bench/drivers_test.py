@@ -67,6 +67,9 @@ DRIVERS = {
     "ranks_bench": lambda build, _: run(build / "tests/bench/ranks_bench", 2, 1, 64, expected="tokens=2"),
     "model_bench": model_bench,
     "matmul_bench": matmul_bench,
+    "noise_bench": lambda build, _: run(
+        build / "tests/bench/noise_bench", "--benchmark_min_time=0.01", expected="items_per_second"
+    ),
     "swap_bench": lambda build, _: run(
         build / "tests/bench/swap_bench", "--benchmark_filter=Swap/cache_mib:64", expected="pass_ms"
     ),

@@ -227,8 +227,8 @@ class DiffusionDecoderPart : public TensorPart {
     const Tensor& noise = inputs_->Get("noise");
     const Tensor features = diffusion_->Features(exec, latent, &absl::OkStatus).value();
     KINORA_CHECK(diffusion_
-                     ->Decode(exec, features, TileOf(latent.shape()), {noise.data<float>(), size_t(noise.elements())},
-                              &absl::OkStatus, frames)
+                     ->Decode(exec, features, TileOf(latent.shape()),
+                              {.values = {noise.data<float>(), size_t(noise.elements())}}, &absl::OkStatus, frames)
                      .ok());
   }
   std::optional<DiffusionVideoDecoder> diffusion_;

@@ -47,12 +47,12 @@ absl::StatusOr<HostTensor> TryDecode(
   };
   const auto progress = [](int64_t, int64_t) { return absl::OkStatus(); };
   size_t draws = 0, wanted_draws = 0;
-  const auto draw = [&](int64_t number, const Shape& shape, absl::Span<float> to) {
-    EXPECT_EQ(number, static_cast<int64_t>(draws++));
-    EXPECT_EQ(shape.elements(), static_cast<int64_t>(noise[number].size())) << "draw " << number;
-    wanted_draws += to.empty() ? 0 : 1;
-    if (!to.empty()) std::copy(noise[number].begin(), noise[number].end(), to.begin());
-    return absl::OkStatus();
+  std::optional<int64_t> first;
+  const auto draw = [&](bool wanted) -> absl::StatusOr<HostNoise> {
+    const size_t number = draws++;
+    wanted_draws += wanted ? 1 : 0;
+    if (wanted && !first.has_value()) first = number;
+    return wanted ? HostNoise{.values = noise.at(number)} : HostNoise{};
   };
   const VideoDecodeStage stage(decoder);
   KINORA_RETURN_IF_ERROR(stage.Run(run.rig().exec, plan, run.rig().Upload(latent.tensor()), draw,
@@ -60,6 +60,8 @@ absl::StatusOr<HostTensor> TryDecode(
   EXPECT_EQ(draws, noise.size());
   // A rank wants its own tiles' draws and, of several tiles with one draw, that one.
   const auto ranks = static_cast<size_t>(run.rig().mesh.world().size());
+  EXPECT_EQ(first, VideoDecodeStage::FirstDraw(plan, static_cast<int64_t>(noise.size()), run.rig().mesh.world().rank(),
+                                               run.rig().mesh.world().size()));
   const bool of_clip = noise.size() == 1 && plan.tiles() > 1;
   const size_t in_group = plan.height.size() * plan.width.size();
   const size_t most = of_clip ? noise.size() : plan.time.size() * ((in_group + ranks - 1) / ranks);
@@ -87,13 +89,16 @@ class DiffusionTiles : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(On, DiffusionTiles, testing::ValuesIn(Backends()), BackendName);
 
 TEST_P(DiffusionTiles, BlendedFramesEqualTheReference) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    if (dtype == DType::kF32 && OnSimulatedDevice(GetParam())) continue;  // half a minute for each
-    Golden golden("diffusion_decoder_tiled");
-    DecoderRun run(golden, GetParam(), {.dtype = dtype});
-    const Json parameters = Json::parse(golden.metadata("parameters"));
-    const HostTensor frames = Decode(run, golden, TilingOf(parameters["tiles"]));
-    EXPECT_TRUE(Near(run.Sampled(frames).tensor(), Wanted(run, "out.frames").tensor(), Tolerance(GetParam(), dtype)));
+  for (const char* name : {"diffusion_decoder_tiled", "diffusion_decoder_repeat_tiled"}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      if (dtype == DType::kF32 && OnSimulatedDevice(GetParam())) continue;  // half a minute for each
+      Golden golden(name);
+      DecoderRun run(golden, GetParam(), {.dtype = dtype});
+      const Json parameters = Json::parse(golden.metadata("parameters"));
+      const HostTensor frames = Decode(run, golden, TilingOf(parameters["tiles"]));
+      EXPECT_TRUE(Near(run.Sampled(frames).tensor(), Wanted(run, "out.frames").tensor(), Tolerance(GetParam(), dtype)))
+          << name;
+    }
   }
 }
 

@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"pipeline_distilled_two_stage"}, Case{"pipeline_hq"}, Case{"pipeline_hq_image"},
                     Case{"pipeline_keyframes"}, Case{"pipeline_temporal_x2_image"}, Case{"pipeline_retake"},
                     Case{"pipeline_retake_keep_audio"}, Case{"pipeline_sound"}, Case{"pipeline_sound_two_stage"},
-                    Case{"pipeline_sound_alone"}, Case{"pipeline_given_noise"}, Case{"pipeline_2_5_distilled_image"}),
+                    Case{"pipeline_sound_alone"}, Case{"pipeline_given_noise"}, Case{"pipeline_2_5_distilled_image"},
+                    Case{"pipeline_2_5_diffusion_decoder"}),
     [](const auto& info) { return std::string(info.param.golden) + (info.param.holds ? "_holding" : ""); });
 
 TEST_P(ResumedRun, MakesTheWholeRunsClipFromEveryStep) {

@@ -58,7 +58,7 @@ class DeviceLatent {
   Tensor tensor_;
 };
 
-absl::Status NoNoise(int64_t, const Shape&, absl::Span<float>) { return absl::OkStatus(); }
+absl::StatusOr<HostNoise> NoNoise(bool) { return HostNoise{}; }
 
 struct StageMemory {
   int64_t device = 0;  // in exec.arena

@@ -67,7 +67,7 @@ HostTensor DecoderRun::Decode() {
   const Tensor out = rig_.Output(DType::kF32, out_shape);
   ArenaScope scope(rig_.arena);
   const Tensor features = *decoder_->Features(rig_.exec, rig_.Upload(latent.tensor()), &absl::OkStatus);
-  KINORA_CHECK(decoder_->Decode(rig_.exec, features, tile, noise.front(), &absl::OkStatus, out).ok());
+  KINORA_CHECK(decoder_->Decode(rig_.exec, features, tile, {.values = noise.front()}, &absl::OkStatus, out).ok());
   const HostTensor whole = rig_.Download(out);
   const int64_t time = decoder_->config().time_factor(), space = decoder_->config().space_factor();
   const auto padding = decoder_->PaddingOf(shape);
