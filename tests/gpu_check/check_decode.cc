@@ -1,6 +1,7 @@
 // Part "decode": the video decoders at the released shapes, with random weights.
 #include "engine/base/status_macros.h"
 #include "engine/model/video_decoder.h"
+#include "tests/gpu_check/diffusion_decode.h"
 #include "tests/gpu_check/parts.h"
 #include "tests/gpu_check/synthetic_model.h"
 #include "tests/gpu_check/timed_module.h"
@@ -55,6 +56,10 @@ void CheckDecode(const Settings& settings, Report& report) {
     if (report.TimeIsUp(family)) continue;
     const absl::Status status = Decode(family, settings, **backend, *weights, report);
     if (!status.ok()) report.Fail(family, status);
+  }
+  if (!report.TimeIsUp("2.5, diffusion decoder")) {
+    const absl::Status status = DecodeByDiffusion(settings, **backend, *weights, report);
+    if (!status.ok()) report.Fail("2.5, diffusion decoder", status);
   }
   report.Note("untiled, bf16, drawn weights");
 }

@@ -26,6 +26,8 @@ struct OpCase {
 std::vector<OpCase> RowCases(int64_t rows, int64_t width, DType dtype);
 // Products, attention and convolutions.
 std::vector<OpCase> ProductCases();
+// Attention of all positions of a grid to the windows around them, with heads of `width` columns.
+OpCase NeighbourhoodCase(const SpaceTime& grid, const SpaceTime& window, int heads, int64_t width, DType dtype);
 // Ops for sound, space-time rearrangement, lookups and the denoising loop.
 std::vector<OpCase> OtherCases();
 // All cases, at small shapes.

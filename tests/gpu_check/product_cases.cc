@@ -140,6 +140,23 @@ void AddConvs(Products& all, const char* op, const Shape& x_shape, int64_t out_c
 
 }  // namespace
 
+OpCase NeighbourhoodCase(const SpaceTime& grid, const SpaceTime& window, int heads, int64_t width, DType dtype) {
+  const auto shown = [](const SpaceTime& box) { return Cat(box.time, "x", box.height, "x", box.width); };
+  const NeighbourhoodOptions options{.heads = heads,
+                                     .scale = 1.0f / std::sqrt(static_cast<float>(width)),
+                                     .grid = grid,
+                                     .window = window,
+                                     .queries = grid};
+  const auto prepare = [=](Workbench& b) {
+    const Shape shape = {grid.product(), heads * width};
+    const Tensor q = b.Random(dtype, shape, 1.5f), k = b.Random(dtype, shape, 1.5f), v = b.Random(dtype, shape, 1.5f);
+    const Tensor out = b.Output(dtype, shape);
+    return PreparedOp{[&b, q, k, v, options, out] { b.ops().NeighbourhoodAttention(q, k, v, options, out); }, out};
+  };
+  return {"NeighbourhoodAttention", Cat(shown(grid), ", window ", shown(window), ", ", heads, "x", width), dtype,
+          prepare};
+}
+
 std::vector<OpCase> ProductCases() {
   Products all;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -154,6 +171,9 @@ std::vector<OpCase> ProductCases() {
     AddAttentions(all, {.queries = 254, .keys = 510, .width = 64, .heads = 2, .kv_heads = 2}, dtype);
     AddAttentions(all, {.queries = 33, .keys = 24, .width = 8, .heads = 2, .kv_heads = 2, .bias = true}, dtype);
     AddAttentions(all, {.queries = 30, .keys = 30, .width = 256, .heads = 2, .kv_heads = 1, .causal = true}, dtype);
+    all.cases.push_back(NeighbourhoodCase({12, 13, 21}, {11, 11, 11}, 2, 64, dtype));
+    all.cases.push_back(NeighbourhoodCase({3, 9, 10}, {3, 7, 7}, 2, 64, dtype));
+    all.cases.push_back(NeighbourhoodCase({2, 5, 7}, {3, 5, 3}, 3, 8, dtype));
     const ConvAxis three{.kernel = 3, .before = 1, .after = 1};
     const ConvAxis reflected{.kernel = 3, .before = 1, .after = 1, .padding = Padding::kReflect};
     const ConvAxis causal{.kernel = 3, .before = 2, .padding = Padding::kReplicate};
