@@ -135,9 +135,9 @@ const char* TraceText(const std::string& text) {
   return texts->insert(text).first->c_str();
 }
 
-void SetTraceRank(int rank) {
+void SetTraceRank(int rank, const char* lane) {
   t_rank = rank;
-  t_thread_name = "pipeline";
+  t_thread_name = lane;
 }
 
 void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end, const TraceArgs& args) {

@@ -69,8 +69,9 @@ inline TraceArgs TraceHere(const OpWork& work) { return {.work = work, .place = 
 // pass few distinct texts.
 const char* TraceText(const std::string& text);
 
-// Records the calling thread's spans in this rank's track (before the first call: 0) and names its lane "pipeline".
-void SetTraceRank(int rank);
+// Records the calling thread's spans in this rank's track (before the first call: 0) and names its lane; lane must
+// outlive the trace.
+void SetTraceRank(int rank, const char* lane = "pipeline");
 // Records a span after its end. Does nothing unless tracing; drops spans after the first two million.
 void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end, const TraceArgs& args = {});
 

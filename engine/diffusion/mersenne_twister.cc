@@ -28,7 +28,7 @@ MersenneTwister::MersenneTwister(uint32_t seed) {
   for (uint32_t i = 1; i < kWords; ++i) state_[i] = 1812433253u * (state_[i - 1] ^ (state_[i - 1] >> 30)) + i;
 }
 
-// A word that is read ahead is of the old state where it lies within it, and otherwise of the new one.
+// Each word depends on the word kAhead later: an old one, or past the state's end a new one.
 void MersenneTwister::NextState() {
   const std::array<uint32_t, kWords> old = state_;
   constexpr size_t kOld = kWords - kAhead;
@@ -49,6 +49,7 @@ void MersenneTwister::Uniform24(absl::Span<float> values) {
     const size_t count = std::min(values.size(), kWords - used_);
     const uint32_t* const words = state_.data() + used_;
     float* const to = values.data();
+    // By way of int32_t: only from signed integers can processors without AVX-512 convert a vector.
     for (size_t i = 0; i < count; ++i)
       to[i] = static_cast<float>(static_cast<int32_t>(Temper(words[i]) & 0xffffffu)) * 0x1p-24f;
     used_ += count;

@@ -28,6 +28,12 @@ void ForFrames(int64_t frames, int64_t elements_per_frame, F run) {
 // The rows [first, first + count) of dimension 0, with all dimensions.
 Tensor Run(const Tensor& x, int64_t first, int64_t count) { return x.Rows(first, first + count); }
 
+// Blocks of patch x patch pixels become channels, in the order (colour, column, row).
+SpaceToDepthOptions Patches(int64_t patch) {
+  const int side = static_cast<int>(patch);
+  return {.factor = {.height = side, .width = side}, .width_before_height = true};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<NeighbourhoodBlock>> DiffusionVideoDecoder::LoadBlocks(
@@ -284,7 +290,7 @@ class DiffusionVideoDecoder::Denoiser {
   template <typename Fill>
   void Begin(Fill&& fill) {
     const int64_t patches = decoder_.conv_in_x_t_.in();
-    ForFrames(canvas_[1], 2 * x_.dim(1) * x_.dim(2) * patches, [&](int64_t first, int64_t count) {
+    ForFrames(canvas_[1], (canvas_[0] + 1) * canvas_[2] * canvas_[3], [&](int64_t first, int64_t count) {
       ArenaScope scope(exec_.arena);
       const Tensor filled = scope.Alloc(DType::kF32, {count, x_.dim(1), x_.dim(2), patches});
       fill(first, count, filled);
@@ -331,12 +337,6 @@ class DiffusionVideoDecoder::Denoiser {
   Tensor x_, modulation_;
 };
 
-// Blocks of patch x patch pixels become channels, in the order (colour, column, row).
-SpaceToDepthOptions Patches(int64_t patch) {
-  const int side = static_cast<int>(patch);
-  return {.factor = {.height = side, .width = side}, .width_before_height = true};
-}
-
 // Noise of the planes of a canvas [colours, frames, height, width] on the host.
 class DiffusionVideoDecoder::Noise {
  public:
@@ -355,10 +355,13 @@ class DiffusionVideoDecoder::Noise {
 
  private:
   void Upload(int64_t colour, int64_t first, const Tensor& plane) {
-    Stream& stream = exec_.ops.stream();
-    const float* const from =
-        exec_.ops.dry() ? nullptr : &noise_.values[(colour * canvas_[1] + first) * canvas_[2] * canvas_[3]];
-    noise_.pinned ? stream.CopyFromPinned(from, plane) : stream.CopyFromHost(from, plane);
+    const int64_t begin = (colour * canvas_[1] + first) * canvas_[2] * canvas_[3];
+    const float* const from = exec_.ops.dry() ? nullptr : noise_.values.data() + begin;
+    if (noise_.pinned) {
+      exec_.ops.stream().CopyFromPinned(from, plane);
+    } else {
+      exec_.ops.stream().CopyFromHost(from, plane);
+    }
   }
 
   Exec& exec_;
@@ -377,16 +380,14 @@ absl::Status DiffusionVideoDecoder::Decode(Exec& exec, const Tensor& features, c
   if (steps == 1 && !diffusion().predicts_velocity) {
     denoiser.Begin(
         [&](int64_t first, int64_t count, const Tensor& to) { planes(first, count, config_.patch_size, to); });
-    KINORA_RETURN_IF_ERROR(go_on());
     KINORA_RETURN_IF_ERROR(denoiser.Predict(1.0, go_on));
     denoiser.End(out);
     return absl::OkStatus();
   }
   const Tensor x_t = scope.Alloc(DType::kF32, {canvas[1], canvas[2], canvas[3], canvas[0]});
   const Tensor prediction = scope.Alloc(DType::kF32, x_t.shape());
-  ForFrames(canvas[1], canvas[0] * canvas[2] * canvas[3],
+  ForFrames(canvas[1], canvas[2] * canvas[3],
             [&](int64_t first, int64_t count) { planes(first, count, 1, Run(x_t, first, count)); });
-  KINORA_RETURN_IF_ERROR(go_on());
   for (int64_t i = 0; i < diffusion().steps; ++i) {
     const double t = 1 - static_cast<double>(i) / steps, next = i + 1 == diffusion().steps ? 0 : t - 1 / steps;
     denoiser.Begin([&](int64_t first, int64_t count, const Tensor& to) {

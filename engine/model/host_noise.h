@@ -9,7 +9,7 @@ namespace kinora {
 // Standard normal values [colours, frames, height, width] in host memory.
 struct HostNoise {
   absl::Span<const float> values{};
-  bool pinned = false;  // from Backend::AllocateHost
+  bool pinned = false;  // from Backend::AllocateHost, on a device with its own memory
 };
 
 }  // namespace kinora

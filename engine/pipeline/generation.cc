@@ -140,7 +140,6 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
   mix(noise.video, z.video);
   mix(noise.audio, z.audio);
   Hold(exec, stage);
-  if (decoder_noise_.has_value() && IsLast(stage)) DrawAhead(exec);
   return absl::OkStatus();
 }
 
@@ -217,6 +216,7 @@ VelocityInputs Generation::InputsOf(const StagePlan& stage) const {
 
 absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(Begin(exec, stage));
+  if (decoder_noise_.has_value() && IsLast(stage)) DrawAhead(exec);
   ArenaScope scope(exec.arena);
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
   Exec on_mesh{exec.backend, exec.arena, exec.host, mesh, exec.dtype, exec.taps, exec.ops};
@@ -359,7 +359,7 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
   const auto work = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
   ArenaScope host(exec.host);
   if (!decoder_noise_.has_value()) ReserveNoise(exec);
-  const absl::Cleanup made = [this] { decoder_noise_.reset(); };
+  const absl::Cleanup made = [this] { decoder_noise_.reset(); };  // before its memory is released
   const auto draw = [&](bool wanted) { return decoder_noise_->Take(exec, wanted); };
   return VideoDecodeStage(*modules_.video)
       .Run(exec, plan_.tiles, latent, draw, {.emit = emit, .progress = progress, .work = work, .floats = inspected()});
@@ -457,9 +457,9 @@ absl::StatusOr<int32_t> Generation::ChooseFrames(Exec& exec, OnStep on_step) {
 
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena), host(exec.host);
-  const absl::Cleanup ended = [this] { decoder_noise_.reset(); };
+  const absl::Cleanup ended = [this] { decoder_noise_.reset(); };  // before its memory is released
   KINORA_RETURN_IF_ERROR(FindStart(exec));
-  if (!exec.backend.traits().unified_memory && plan_.decodes_video()) ReserveNoise(exec);
+  if (!exec.backend.traits().unified_memory && plan_.denoised.video) ReserveNoise(exec);
   for (const StagePlan& stage : plan_.stages) {
     if (PassesOver(stage)) {
       KINORA_RETURN_IF_ERROR(PassOver(exec, stage));

@@ -41,7 +41,9 @@ absl::StatusOr<GenerationRequest> DefaultRequest(const DryModel& model) {
 // Returns the memory for the longest clips that fit `arena_bytes`, over combinations of the smallest, default and
 // largest width and height; {} if none fits.
 // Host memory also suffices for sizes in between. It holds the bytes of frames of at most two groups, while the device
-// holds one group's sums as floats, so half of `arena_bytes` is enough; and so is the need of the longest clips.
+// holds one group's sums as floats; and noise for a tile of the diffusion decoder, 12 bytes per pixel, while the device
+// holds more than twice as much for that pixel. So half of `arena_bytes` is enough; and so is the need of the longest
+// clips.
 absl::StatusOr<ReservedMemory> OfLargestClips(const DryModel& model, int64_t arena_bytes) {
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, DefaultRequest(model));
   const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);

@@ -14,7 +14,7 @@ namespace kinora {
 // Memory for activations, reserved once for all requests.
 struct ReservedMemory {
   int64_t arena_bytes = 0;
-  int64_t host_arena_bytes = 0;  // pinned host memory for copies; 0 if device memory is host memory
+  int64_t host_arena_bytes = 0;  // pinned host memory for copies and noise; 0 if device memory is host memory
   int64_t left_bytes = 0;        // of device memory; 0 if it is host memory
   bool Holds(const RunPlan& plan) const {
     return plan.arena_bytes <= arena_bytes && plan.host_arena_bytes <= host_arena_bytes;

@@ -47,7 +47,7 @@ struct PipelineOptions {
   CudaFlags cuda{};  // as in BackendOptions
   // For activations, reserved at load and never grown. Generate rejects a plan that exceeds it.
   int64_t arena_bytes = 0;
-  // Pinned host memory for copies of activations. Unused if device memory is host memory.
+  // Pinned host memory for copies of activations, and for noise. Unused if device memory is host memory.
   int64_t host_arena_bytes = 0;
   int64_t text_cache_bytes = 256 << 20;
   // For copies of weights without LoRAs, made by the first change of each weight. A weight that has none is read from

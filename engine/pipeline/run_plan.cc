@@ -218,11 +218,6 @@ double RunPlan::flops() const {
   return sum;
 }
 
-bool RunPlan::decodes_video() const {
-  return std::any_of(stages.begin(), stages.end(),
-                     [](const StagePlan& stage) { return stage.kind == StageKind::kDecodeVideo; });
-}
-
 bool RunPlan::guided() const {
   return std::any_of(stages.begin(), stages.end(),
                      [](const StagePlan& stage) { return !stage.passes.empty() && stage.passes[0] == Pass::kUncond; });

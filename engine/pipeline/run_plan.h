@@ -96,7 +96,7 @@ struct RunPlan {
 
   // Bytes on this rank
   int64_t arena_bytes = 0;       // peak of activations; Load must reserve as much
-  int64_t host_arena_bytes = 0;  // of host memory for copies; 0 if device memory is host memory
+  int64_t host_arena_bytes = 0;  // of host memory for copies and noise; 0 if device memory is host memory
   int64_t weight_bytes = 0;      // of the loaded model, as stored, on the rank that holds the most
   int64_t workspace_bytes = 0;
   // Weights of the text encoder in pinned host memory, on the rank that holds the most. 0: they are on the device.
@@ -108,8 +108,7 @@ struct RunPlan {
   // What the ops need to have done once for these shapes (Pipeline::DoAhead); null: nothing is known.
   std::shared_ptr<const OneTimeWork> one_time_work{};
 
-  bool guided() const;  // some stage reads the negative prompt
-  bool decodes_video() const;
+  bool guided() const;                                  // some stage reads the negative prompt
   double flops() const;                                 // of all stages
   const StagePlan* Find(std::string_view stage) const;  // by its name; null if there is no such stage
   std::string TextEncoderResidence() const;             // for display: "resident", "evicted, 23.53 GB"

@@ -39,7 +39,7 @@ class VideoDecodeStage {
   // draw that is wanted, or none if they are not wanted on this rank or ops are only counted. Called on every rank once
   // per draw, in order. All ranks must return the same status.
   using DrawNoise = absl::FunctionRef<absl::StatusOr<HostNoise>(bool wanted)>;
-  // Returns the number of the first draw that a rank of `ranks` wants; none if it wants none before its second tile.
+  // Returns the first draw that a rank of `ranks` wants; none if it wants none.
   static std::optional<int64_t> FirstDraw(const TilePlan& plan, int64_t draws, int64_t rank, int64_t ranks);
 
   // decoder must outlive the stage.

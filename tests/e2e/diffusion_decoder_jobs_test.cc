@@ -1,5 +1,5 @@
-// Jobs whose clips an LTX-2.5's diffusion decoder makes: however a job is watched, ended or interrupted while its clip
-// is decoded, the clip is the one that kinora-render writes, byte for byte.
+// Jobs whose clips the diffusion decoder of LTX-2.5 makes: however a job is watched, ended or interrupted while its
+// clip is decoded, the clip is the one that kinora-render writes, byte for byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -69,6 +69,7 @@ TEST_F(DiffusionDecoderJobs, ContinueAfterTheirWorkerIsKilledWhileItDecodes) {
   server_.Start(true, {"--worker-checkpoint-seconds=0.01"});
   const std::string id = CreateLong();
   AwaitDecoding(id);
+  AwaitPoint(id, 1);
   kill(server_.WorkerPid(), SIGKILL);
   EXPECT_EQ(AwaitResumed(id)["attempt"], 2);
   EXPECT_EQ(Download(id), RenderedByDiffusion(directory_, kLong));
@@ -79,6 +80,7 @@ TEST_F(DiffusionDecoderJobs, ContinueAfterADrainWhileTheyAreDecoded) {
   server_.Start(true, flags);
   const std::string id = CreateLong();
   AwaitDecoding(id);
+  AwaitPoint(id, 1);
   server_.frontend().Signal(SIGTERM);
   EXPECT_EQ(server_.frontend().Wait(), 0) << server_.frontend().Err();
   server_.Start(true, flags);

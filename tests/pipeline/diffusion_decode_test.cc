@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/config/released_models.h"
+#include "engine/pipeline/decoder_noise.h"
 #include "engine/pipeline/diffusion_decoder.h"
 #include "engine/pipeline/diffusion_tiling.h"
 #include "engine/pipeline/video_decode_stage.h"
@@ -31,6 +33,55 @@ Tiling TilingOf(const Json& tiles) {
   return {.frames = axis("frames"), .height = axis("height"), .width = axis("width")};
 }
 
+// A rank's draws of the case's noise, the first that it wants drawn ahead.
+class Draws {
+ public:
+  Draws(DecoderRun& run, const DiffusionDecoder& decoder, const TilePlan& plan)
+      : run_(run),
+        plan_(plan),
+        source_(run.seed()),
+        scope_(run.rig().exec.host),
+        noise_(run.rig().exec, source_, given_, decoder.NoiseDraws(plan)),
+        ahead_(VideoDecodeStage::FirstDraw(plan, noise_.draws(), world().rank(), world().size())) {
+    const std::vector<std::vector<float>> expected = run.Noise();
+    const std::vector<Shape> shapes = decoder.NoiseDraws(plan);
+    EXPECT_EQ(shapes.size(), expected.size());
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      EXPECT_EQ(shapes[i].elements(), static_cast<int64_t>(expected[i].size())) << "draw " << i;
+    }
+    if (ahead_.has_value()) noise_.DrawAhead(*ahead_);
+  }
+  absl::StatusOr<HostNoise> Take(bool wanted) {
+    if (wanted && wanted_++ == 0) {
+      EXPECT_EQ(ahead_, taken_);
+    }
+    ++taken_;
+    return noise_.Take(run_.rig().exec, wanted);
+  }
+  // A rank wants its own tiles' draws and, of several tiles with one draw, that one.
+  void ExpectAllTaken() const {
+    EXPECT_EQ(taken_, noise_.draws());
+    const bool of_clip = taken_ == 1 && plan_.tiles() > 1;
+    const int64_t in_group = plan_.height.size() * plan_.width.size(), ranks = world().size();
+    const int64_t most = of_clip ? 1 : static_cast<int64_t>(plan_.time.size()) * ((in_group + ranks - 1) / ranks);
+    EXPECT_LE(wanted_, most);
+    EXPECT_TRUE(wanted_ == most || ranks > 1);
+    EXPECT_EQ(wanted_ > 0, ahead_.has_value());
+  }
+
+ private:
+  const Communicator& world() const { return run_.rig().mesh.world(); }
+
+  DecoderRun& run_;
+  const TilePlan& plan_;
+  const GivenNoise given_;
+  NoiseSource source_;
+  const ArenaScope scope_;
+  DecoderNoise noise_;
+  const std::optional<int64_t> ahead_;
+  int64_t taken_ = 0, wanted_ = 0;
+};
+
 // Decodes a case's latent with its tiling and noise. Returns the frames in 0..1; none on ranks other than 0.
 absl::StatusOr<HostTensor> TryDecode(
     DecoderRun& run, Golden& golden, const Tiling& tiling,
@@ -38,7 +89,6 @@ absl::StatusOr<HostTensor> TryDecode(
   const DiffusionDecoder decoder(run.shared_decoder());
   const HostTensor latent = ToChannelsLast(golden.Get("in.latent"));
   const TilePlan plan = decoder.Plan(latent.tensor().shape(), tiling).value();
-  const std::vector<std::vector<float>> noise = run.Noise();
   HostTensor frames(DType::kF32, {plan.grid.out_frames(), plan.grid.out_height(), plan.grid.out_width(), 3});
   float* to = frames.f32();
   const auto emit = [&](const DecodedFrames& part) {
@@ -46,27 +96,12 @@ absl::StatusOr<HostTensor> TryDecode(
     return absl::OkStatus();
   };
   const auto progress = [](int64_t, int64_t) { return absl::OkStatus(); };
-  size_t draws = 0, wanted_draws = 0;
-  std::optional<int64_t> first;
-  const auto draw = [&](bool wanted) -> absl::StatusOr<HostNoise> {
-    const size_t number = draws++;
-    wanted_draws += wanted ? 1 : 0;
-    if (wanted && !first.has_value()) first = number;
-    return wanted ? HostNoise{.values = noise.at(number)} : HostNoise{};
-  };
+  Draws draws(run, decoder, plan);
+  const auto draw = [&](bool wanted) { return draws.Take(wanted); };
   const VideoDecodeStage stage(decoder);
   KINORA_RETURN_IF_ERROR(stage.Run(run.rig().exec, plan, run.rig().Upload(latent.tensor()), draw,
                                    {.emit = emit, .progress = progress, .work = work, .floats = true}));
-  EXPECT_EQ(draws, noise.size());
-  // A rank wants its own tiles' draws and, of several tiles with one draw, that one.
-  const auto ranks = static_cast<size_t>(run.rig().mesh.world().size());
-  EXPECT_EQ(first, VideoDecodeStage::FirstDraw(plan, static_cast<int64_t>(noise.size()), run.rig().mesh.world().rank(),
-                                               run.rig().mesh.world().size()));
-  const bool of_clip = noise.size() == 1 && plan.tiles() > 1;
-  const size_t in_group = plan.height.size() * plan.width.size();
-  const size_t most = of_clip ? noise.size() : plan.time.size() * ((in_group + ranks - 1) / ranks);
-  EXPECT_LE(wanted_draws, most);
-  EXPECT_TRUE(wanted_draws == most || ranks > 1);
+  draws.ExpectAllTaken();
   return frames;
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/config/config_reader.h"
+#include "engine/config/released_models.h"
 #include "engine/request/request_rules.h"
 #include "tests/testing/status_matchers.h"
 
@@ -61,24 +62,41 @@ TEST(MemoryPlan, NoMoreIsReservedThanTheLargestClipTakes) {
   EXPECT_EQ(tokens, 0);
 }
 
+void ExpectHostHasRoom(const DryModel& model, const ReservedMemory& reserved, int64_t room) {
+  const RecipeDescription& d = *model.description().Find(Recipe::kOneStage, "");
+  const ReservedMemory device_alone{.arena_bytes = room, .host_arena_bytes = int64_t{1} << 50};
+  const int32_t step = 5 * d.size_multiple;
+  for (int32_t width = 2 * d.min_size; width <= d.max_width; width += step) {
+    for (int32_t height = width; height <= d.max_height; height += 2 * step) {
+      KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan any, PlanOf(model, width, height, 1));
+      KINORA_ASSERT_OK_AND_ASSIGN(const int32_t frames, MostFrames(model, device_alone, any.request));
+      if (frames == 0) continue;
+      KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, PlanOf(model, width, height, frames));
+      EXPECT_TRUE(reserved.Holds(plan)) << width << "x" << height << "x" << frames << ": " << plan.host_arena_bytes
+                                        << " of " << reserved.host_arena_bytes;
+    }
+  }
+}
+
 // Also tests sizes between those that the plan tried.
 TEST(MemoryPlan, WhatFitsTheDeviceFitsTheHost) {
   KINORA_ASSERT_OK_AND_ASSIGN(const DryModel model, TinyOn("cuda"));
-  const RecipeDescription& d = *model.description().Find(Recipe::kOneStage, "");
   for (const int64_t room : {48 << 20, 200 << 20, 900 << 20}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const ReservedMemory reserved, ReserveIn(model, room));
-    const int32_t step = 5 * d.size_multiple;
-    for (int32_t width = 2 * d.min_size; width <= d.max_width; width += step) {
-      for (int32_t height = width; height <= d.max_height; height += 2 * step) {
-        const ReservedMemory device_alone{.arena_bytes = room, .host_arena_bytes = int64_t{1} << 50};
-        KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan any, PlanOf(model, width, height, 1));
-        KINORA_ASSERT_OK_AND_ASSIGN(const int32_t frames, MostFrames(model, device_alone, any.request));
-        if (frames == 0) continue;
-        KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, PlanOf(model, width, height, frames));
-        EXPECT_TRUE(reserved.Holds(plan)) << width << "x" << height << "x" << frames << ": " << plan.host_arena_bytes
-                                          << " of " << reserved.host_arena_bytes;
-      }
-    }
+    ExpectHostHasRoom(model, reserved, room);
+  }
+}
+
+// The host holds the noise of a tile, whose size is not that of the clip.
+TEST(MemoryPlan, TheHostHasRoomForADecodersNoise) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig config, ReleasedModelConfig("ltx-2.5-22b-diffusion-decoder"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const BackendTraits traits, TraitsOf("cuda", {}));
+  KINORA_ASSERT_OK_AND_ASSIGN(const DryModel model, DryModel::Make(config, Describe(config, {.kind = "dev"}),
+                                                                   *Mesh::Single(), {.traits = traits}));
+  for (const int64_t gibibytes : {4, 30}) {
+    const int64_t room = gibibytes << 30;
+    KINORA_ASSERT_OK_AND_ASSIGN(const ReservedMemory reserved, ReserveIn(model, room));
+    ExpectHostHasRoom(model, reserved, room);
   }
 }
 

@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status_macros.h"
+#include "engine/base/trace.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/testing/walled_backend.h"
@@ -63,9 +67,9 @@ GenerationRequest SmallRequest() {
   return request;
 }
 
-absl::Status Render(bool walled, PipelineOptions options, const Mesh& mesh, Recorder& sink) {
+absl::Status Render(bool walled, PipelineOptions options, const Mesh& mesh, Recorder& sink,
+                    const GenerationRequest& request = SmallRequest()) {
   const BackendOptions backend_options{.threads = options.threads};
-  const GenerationRequest request = SmallRequest();
   KINORA_ASSIGN_OR_RETURN(const BackendTraits cpu, TraitsOf("cpu", backend_options));
   const BackendTraits traits = walled ? WalledTraits(backend_options) : cpu;
   KINORA_ASSIGN_OR_RETURN(const RunPlan cost, Pipeline::PlanOn(traits, options, mesh, request));
@@ -106,6 +110,46 @@ TEST(WalledPipeline, RanksThatAreThreadsReachEachOthersMemoryThroughTheirStreams
         RunThreadRanks(shape, [&](const Mesh& mesh) { return Render(true, TinyOptions(DType::kBF16), mesh, walled); });
     ASSERT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();
     EXPECT_TRUE(walled.bytes() == alone.bytes()) << shape.ToString();
+  }
+}
+
+// When the spans of this name began, in microseconds, in order.
+std::vector<double> BeginsOf(const nlohmann::json& trace, std::string_view name) {
+  std::vector<double> begins;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == name && event["ph"] == "X") begins.push_back(event["ts"]);
+  }
+  std::sort(begins.begin(), begins.end());
+  return begins;
+}
+
+// In a recipe of two stages only the second may begin it, because the first is followed by another draw.
+TEST(WalledPipeline, TheDecodersNoiseIsDrawnDuringTheLastDenoisingStage) {
+  const std::string tiny = KINORA_SOURCE_DIR "/models/tiny-2.5";
+  PipelineOptions options;
+  options.files.paths = {tiny};
+  options.files.video_vae = tiny + "/vae/ltx-2.5-tiny-video-vae.safetensors";
+  options.files.kind = ModelFiles::Kind::kDistilled;
+  options.precision = DType::kF32;
+  options.threads = 2;
+  GenerationRequest request{.prompt = "a red square moves", .width = 128, .height = 64, .num_frames = 9};
+  request.frame_rate = 24;
+  request.recipe = Recipe::kDistilledTwoStage;
+  Recorder alone(true);
+  ASSERT_TRUE(Render(false, options, *Mesh::Single(), alone, request).ok());
+  for (const MeshShape& shape : {MeshShape{}, MeshShape{.tokens = 2}}) {
+    Recorder walled(true);
+    StartTrace();
+    const absl::Status status =
+        RunThreadRanks(shape, [&](const Mesh& mesh) { return Render(true, options, mesh, walled, request); });
+    const auto trace = nlohmann::json::parse(StopTrace());
+    ASSERT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();
+    EXPECT_TRUE(walled.bytes() == alone.bytes()) << shape.ToString();
+    const std::vector<double> drawn = BeginsOf(trace, "draw_ahead"), ranks = BeginsOf(trace, "denoise_2");
+    EXPECT_EQ(ranks.size(), static_cast<size_t>(shape.ranks()));
+    ASSERT_EQ(drawn.size(), 1u) << "the clip has one tile";
+    EXPECT_GT(drawn[0], ranks[0]) << shape.ToString();
+    EXPECT_LT(drawn[0], BeginsOf(trace, "decode_video").at(0)) << shape.ToString();
   }
 }
 

@@ -38,9 +38,11 @@ DecoderRun::DecoderRun(Golden& golden, const TestedBackend& on, const Options& o
   decoder_ = std::make_shared<const DiffusionVideoDecoder>(*std::move(decoder));
 }
 
+uint64_t DecoderRun::seed() const { return static_cast<uint64_t>(FromText(ParametersOf(golden_)["seed"])); }
+
 std::vector<std::vector<float>> DecoderRun::Noise() {
   const Json parameters = ParametersOf(golden_);
-  NoiseSource source(static_cast<uint64_t>(FromText(parameters["seed"])));
+  NoiseSource source(seed());
   std::vector<std::vector<float>> draws;
   for (const Json& shape : parameters["noise"]) {
     int64_t elements = 1;

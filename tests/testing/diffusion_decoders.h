@@ -29,6 +29,7 @@ class DecoderRun {
   // Decodes the case's latent as one tile, with the noise of its seed. Returns [frames, height, width, 3] without the
   // padding.
   HostTensor Decode();
+  uint64_t seed() const;  // of the noise
   // Draws the case's noise and checks that it is the reference's.
   std::vector<std::vector<float>> Noise();
   // The rows and columns of frames that the case holds.
