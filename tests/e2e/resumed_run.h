@@ -41,7 +41,7 @@ class ResumedRun : public TinyModel {
   // Waits for the end and expects that the last attempt continued an earlier one.
   nlohmann::json AwaitResumed(const std::string& id) {
     RunToEnd(server_.Client({"watch", id}));
-    const auto video = server_.Json({"get", id});
+    auto video = server_.Json({"get", id});
     EXPECT_EQ(video["state"], "COMPLETED") << video.dump();
     EXPECT_GT(video["resolved"].value("resumed_from_step", 0), 0) << video.dump();
     EXPECT_EQ(video["resolved"].value("resumed_from_stage", ""), "denoise") << video.dump();
