@@ -26,8 +26,8 @@ class NoiseSource {
   // from them, on any thread. The memory of `out` must outlive the task.
   std::function<void()> Take(absl::Span<float> out);
   std::function<void()> Take(absl::Span<double> out);
-  // Take in several tasks, which threads can share: of a first part of `out`, which becomes the rest; nothing is left
-  // after the last part. All parts together have the bits of one draw.
+  // Like Take, but only for the first part of `out`, and sets `out` to the rest, which is empty after the last part.
+  // Threads can share the tasks. The parts together have the bits of one draw.
   std::function<void()> TakePart(absl::Span<float>& out);
   // Leaves the generator as after Fill of `count` float32 values.
   void Skip(int64_t count);

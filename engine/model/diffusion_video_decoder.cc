@@ -337,7 +337,7 @@ class DiffusionVideoDecoder::Denoiser {
   Tensor x_, modulation_;
 };
 
-// Noise of the planes of a canvas [colours, frames, height, width] on the host.
+// Uploads the noise of a canvas [colours, frames, height, width] plane by plane and turns it into patches.
 class DiffusionVideoDecoder::Noise {
  public:
   Noise(Exec& exec, const HostNoise& noise, const Shape& canvas) : exec_(exec), noise_(noise), canvas_(canvas) {

@@ -19,7 +19,7 @@ TEST(MersenneTwister, HasTheStandardLibrarysSequence) {
   }
 }
 
-// Of sizes that end within a state, at its end and behind it, one after the other.
+// The sizes end within a state, at its end and past it.
 TEST(MersenneTwister, MakesAndDiscardsAnyNumberOfValues) {
   for (const uint32_t seed : kSeeds) {
     MersenneTwister ours(seed);

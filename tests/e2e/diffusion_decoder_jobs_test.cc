@@ -76,7 +76,7 @@ TEST_F(DiffusionDecoderJobs, ContinueAfterTheirWorkerIsKilledWhileItDecodes) {
 }
 
 TEST_F(DiffusionDecoderJobs, ContinueAfterADrainWhileTheyAreDecoded) {
-  const std::vector<std::string> flags = {"--worker-checkpoint-seconds=0.01", "--drain-grace-seconds=0.5"};
+  const std::vector<std::string> flags = {"--worker-checkpoint-seconds=0.01", "--drain-grace-seconds=0.05"};
   server_.Start(true, flags);
   const std::string id = CreateLong();
   AwaitDecoding(id);

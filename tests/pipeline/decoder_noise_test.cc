@@ -64,7 +64,7 @@ TEST_F(DecoderNoiseTest, IsThatOfDrawsOneAfterTheOther) {
   }
 }
 
-// Of a draw any number of parts has been made, or even a draw before it has not been skipped.
+// Stops after every possible number of parts: before earlier draws are skipped, within the draw, and at its end.
 TEST_F(DecoderNoiseTest, IsTheSameHoweverFarADrawWasAdvanced) {
   for (int64_t ahead = 0; ahead < static_cast<int64_t>(kDraws.size()); ++ahead) {
     std::vector<int64_t> wanted(kDraws.size() - ahead);
